@@ -295,7 +295,7 @@ def _listed(error: InvalidManifests) -> str:
     lines = [str(problem) for problem in error.problems[:PROBLEMS_SHOWN_MAX]]
     hidden = len(error.problems) - len(lines)
     if hidden:
-        lines.append(f"and {hidden} more problems; list all with: reconciler validate")
+        lines.append(f"and {hidden} more problems; list all with: reconciler validate -f DIR")
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -63,12 +64,13 @@ def examine_up(up: Up, now: float) -> Iterator[HomeFinding]:
 def examine_repository(place: str, damage: str) -> Iterator[HomeFinding]:
     """Yield what is wrong with the cluster repository at ``place``: its ``damage``, empty for none."""
     if damage:
+        here, aside = shlex.quote(place), shlex.quote(f"{place}.damaged")
         yield HomeFinding(
             f"{place} is damaged: {damage}",
             "the revision in force stays; pushes, history and a restart may fail; the disk may be failing",
-            f"move it away: mv {place} {place}.damaged; create another: reconciler init; push to it from a clone:"
-            f" git push {place} main (and operations, if the clone has it: git push {place}"
-            " origin/operations:operations). Without a clone, restore a backup: reconciler restore FILE. If main is a"
+            f"move it away: mv {here} {aside}; create another: reconciler init; push to it from a clone:"
+            f" git push {here} main (and operations, if the clone has it: git push {here}"
+            " origin/operations:operations). Without a clone, restore a backup: reconciler restore --force FILE. If main is a"
             " mirror: reconciler source sync",
         )
 

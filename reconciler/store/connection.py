@@ -46,7 +46,7 @@ def meaning(error: sqlite3.DatabaseError, path: Path) -> ReconcilerError:
     if code & _PRIMARY in _DISK:
         return Unwritable(f"{path} cannot be written now: {error}")
     return Invalid(
-        f"{path} cannot be used as the store: {error}; restore a backup with: reconciler restore FILE,"
+        f"{path} cannot be used as the store: {error}; restore a backup with: reconciler restore --force FILE,"
         f" or delete {path.name}*, which is safe: running groups are adopted, epochs continue to grow, and only events, incidents,"
         " approvals and generations are lost"
     )

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,21 +90,30 @@ class Controller:
         return Answer(body)
 
 
-@pytest.fixture
-def controller(home: Path) -> Iterator[Controller]:
+@contextmanager
+def listening(home: Path) -> Iterator[Controller]:
     """A controller of a small cluster that is at rest, listening in ``home``."""
-    home.mkdir()
     scripted = Controller(bodies.at_rest())
     loop = asyncio.new_event_loop()
     server = RpcServer(home / "controller.sock", CONTROLLER_RECEIVES_FROM_CLI, scripted.dispatch)
     loop.run_until_complete(server.start())
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    yield scripted
-    asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
-    loop.close()
+    try:
+        yield scripted
+    finally:
+        asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+@pytest.fixture
+def controller(home: Path) -> Iterator[Controller]:
+    """The same in the home of the command line."""
+    home.mkdir()
+    with listening(home) as scripted:
+        yield scripted
 
 
 @pytest.fixture

@@ -286,7 +286,7 @@ async def test_all_that_is_wrong_is_one_line_of_a_table_and_not_without_end(
     rejection = (await controller.look()).rejection
     assert rejection is not None
     assert len(rejection.text.split("\n")) == PROBLEMS_SHOWN_MAX + 1
-    assert rejection.text.endswith("\nand 30 more problems; list all with: reconciler validate")
+    assert rejection.text.endswith("\nand 30 more problems; list all with: reconciler validate -f DIR")
     (event,) = controller.events
     assert "\n" not in event.message
     assert event.message.startswith(

@@ -214,7 +214,8 @@ class Failed(click.ClickException):
 
     def __init__(self, cause: ReconcilerError | OSError, context: click.Context) -> None:
         super().__init__(typed(_sentence(cause), context))
-        self.problems = cause.problems if isinstance(cause, InvalidManifests) else ()
+        problems = cause.problems if isinstance(cause, InvalidManifests) else ()
+        self.problems = [typed(str(problem), context) for problem in problems]
         # As in kubectl: an error of `diff` must not look like a difference.
         self.status = 2 if context.invoked_subcommand == "diff" else 1
 
@@ -292,7 +293,7 @@ def run() -> None:
         sys.exit(USAGE_STATUS)
     except Failed as error:
         for problem in error.problems:
-            click.echo(str(problem), err=True)
+            click.echo(problem, err=True)
         fail(error.message)
         sys.exit(error.status)
     except click.ClickException as error:

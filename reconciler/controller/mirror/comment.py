@@ -26,7 +26,7 @@ def planned(commit: str, preview: Mapping[str, Any]) -> str:
             _listed("It would be refused, because no node could ever hold this", preview["tooLarge"])
         )
     if preview["held"]:
-        parts.append("**It would be held** until somebody approves it with `reconciler approve`.")
+        parts.append("**It would be held** until somebody approves it with `reconciler approve REVISION`.")
     costs = [f"{each['object']}: {each['text']}" for each in preview.get("changes", ()) if each["text"]]
     if costs:
         parts.append(_listed("Changes", costs))

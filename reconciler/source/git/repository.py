@@ -47,7 +47,7 @@ MIRROR = "reconciler.mirror"
 """Setting of a repository whose ``main`` follows another repository: its URL."""
 PATH = "reconciler.path"
 """Setting of a repository with manifests in only one folder: that folder."""
-NO_FOLDER_TEXT = "there is no such folder in this commit; `reconciler source set --path` names another"
+NO_FOLDER_TEXT = "there is no such folder in this commit; `reconciler source set --path FOLDER` names another"
 
 _FORMAT = "core.repositoryformatversion"
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")

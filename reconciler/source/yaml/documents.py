@@ -241,7 +241,7 @@ def _secrets(found: list[_Read]) -> Iterator[Problem]:
         for known, path in places:
             owner = owners.setdefault(known, mine)
             if owner != mine:
-                text = f"this is already {owner}; make a new one: reconciler key rotate {key.metadata.name}"
+                text = f"this is already {owner}; make a new one: reconciler key create {key.metadata.name}"
                 yield _problem(read, text, *path)
 
 

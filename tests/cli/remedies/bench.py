@@ -18,6 +18,7 @@ from reconciler.source.git import hooks
 from reconciler.source.git.process import run_git
 from reconciler.source.git.repository import MIRROR, ClusterRepo
 from reconciler.source.hook import objection_to
+from reconciler.source.yaml.documents import load
 from reconciler.source.yaml.plain import as_yaml
 from tests.cli.conftest import Result
 from tests.source.conftest import AUTHOR
@@ -73,12 +74,20 @@ class Bench:
 
     def has(self, manifests: Iterable[object]) -> None:
         """The manifests are committed, each in a file of its own."""
+        self.has_texts(
+            *(
+                as_yaml(each.model_dump(mode="json", by_alias=True, exclude_unset=True))  # type: ignore[attr-defined]
+                for each in manifests
+            )
+        )
+
+    def has_texts(self, *texts: str) -> None:
+        """Documents are committed, each in a file of its own."""
         self.home.mkdir(exist_ok=True, mode=0o700)
         files: dict[str, bytes | None] = {
-            f"{each.kind.lower()}-{each.metadata.name}.yaml": as_yaml(  # type: ignore[attr-defined]
-                each.model_dump(mode="json", by_alias=True, exclude_unset=True)  # type: ignore[attr-defined]
-            ).encode()
-            for each in manifests
+            "-".join((document.key[0].lower(), document.key[1])) + ".yaml": text.encode()
+            for text in texts
+            for document in load({"a.yaml": text.encode()}, part=True)
         }
         self.repo.commit(self.repo.head(), files, "as it is", AUTHOR)
 

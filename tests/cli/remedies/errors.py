@@ -6,6 +6,13 @@ import re
 from dataclasses import dataclass
 
 
+def is_of(words: str, command: str) -> bool:
+    """Return whether a printed command is the one of the source, which has ``{x}`` for what is filled in."""
+    words = words.partition(" (")[0]
+    bare = re.sub(r"^reconciler (--home ('[^']*'|\S+) )?", "", command)
+    return re.match(".+".join(map(re.escape, re.split(r"\{[a-z]+\}", words))), bare) is not None
+
+
 @dataclass(frozen=True)
 class Row:
     """Something typed that is answered with a command to type."""
@@ -22,9 +29,7 @@ class Row:
 
     def names(self, command: str) -> bool:
         """Return whether a printed command is the one of the source."""
-        bare = re.sub(r"^reconciler (--home ('[^']*'|\S+) )?", "", command)
-        pattern = ".+".join(map(re.escape, re.split(r"\{[a-z]+\}", self.words)))
-        return re.match(pattern, bare) is not None
+        return is_of(self.words, command)
 
 
 APPLY, MIRROR = "apply -f FILE", "mirror"
@@ -61,6 +66,8 @@ ROWS = (
     Row("source/operating/verbs.py", "plan", "approve 12345678"),
     Row("cli/commands/read/facts.py", "facts export -o FILE", "plan -f DIR --facts FILE"),
     Row("errors.py", "get {x}", "describe node zzz"),
+    Row("controller/admin/acceptance.py", "describe deployment {x}", "verify big"),
+    Row("facts/recorded.py", "facts export -o FILE", "plan -f DIR --facts BAD"),
     Row("state/desired.py", "resume --all", "get all", ("suspend --all", "scale md/big --replicas=2")),
 )  # fmt: skip
 

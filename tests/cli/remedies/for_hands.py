@@ -2,146 +2,83 @@
 
 from __future__ import annotations
 
-FOREGROUND = (
-    "it begins, or is said by, a cluster in the foreground; such states are made in tests/e2e/test_up.py"
+FOREGROUND = "it begins a cluster in the foreground, or asks a model: tests/e2e/test_up.py does"
+MACHINE = "it needs a machine over SSH: tests/cli/commands/machines and tests/e2e/emulated_macs have some"
+PUSHED = (
+    "a push says it, or the preview of a commit that removes much: tests/controller/test_pushes.py pushes"
 )
-MACHINE = "it needs a machine over SSH; such states are made in tests/cli/commands/machines and tests/e2e/emulated_macs"
-SERVICES = "it changes services of the system; such states are made in tests/e2e/test_upgrade.py"
-RANKS = "it needs groups that serve; such states are made in tests/e2e/shared_cluster"
-SANDBOX = "it needs running emulated Macs; such states are made in tests/sandbox"
-WRITTEN = "it stands in a file that is written, or in a text that documents a command"
-REMOTE = (
-    "it needs a remote repository; such states are made in tests/source/mirror and tests/controller/mirror"
-)
-DAMAGED = (
-    "it needs a damaged repository or store; such states are made in tests/doctor/test_state_directory.py"
-)
-PERSON = "a person puts something right first: a file, an environment, a machine"
-LOOK = "it shows one object, of a state that needs ranks or a gateway; the same command is typed for others"
-FORGE = "it belongs to a forge's workflow or to recorded facts; tests/e2e/test_ci_workflow.py has one"
+CLONE = "it needs a clone with a workflow, or recorded facts: tests/cli/commands/ci and tests/facts have some"
+SERVICES = "it changes services of the system: tests/e2e/test_upgrade.py does"
+RANKS = "it needs a group that serves: tests/e2e/shared_cluster has some"
+WATCHES = "it goes on until Ctrl-C: tests/cli/core/test_watching.py types it"
+ELSEWHERE = "the same command is typed where another text says it, in errors.py or test_running.py"
+NAMES = "it names a command, and does not say to type it: a summary in help, the head of a file, a process"
+WRITTEN = "it is a line of a workflow that a forge runs: tests/e2e/test_ci_workflow.py does"
+DAMAGED = "a controller says it that has found damage: the doctor is typed in of_a_controller.py, and what it says then in of_a_home.py"
+PERSON = "a person puts something right first: an environment, a limit of the system"
+OVER_SSH = "a cluster on another machine has to be there: tests/cli/contexts/test_away.py has one"
+HUB = "it needs weights of a hub that no machine has: tests/cli/commands/machines/test_verify.py scripts the answer"
+SAVED = "the id of a plan is new each time: tests/cli/commands/write/test_saved_plans.py reads it"
+GONE = "the program of an emulated Mac says it after its sandbox has ended; `sandbox up` is typed in test_running.py"
 
 HINTS_FOR_HANDS = {
-    **dict.fromkeys(("up", "quickstart", "console", "chat", "rehearse"), FOREGROUND),
+    **dict.fromkeys(("quickstart", "console", "chat", "rehearse"), FOREGROUND),
     **dict.fromkeys(("install", "uninstall", "upgrade", "rollback"), SERVICES),
     **dict.fromkeys(("reboot", "node add", "node examine", "node bootstrap", "doctor"), MACHINE),
     **dict.fromkeys(("verify", "logs", "top", "apply --dry-run=server", "wait"), RANKS),
-    **dict.fromkeys(("events -w", "get all -w", "get KIND -w"), "it goes on until Ctrl-C; such states are made in tests/cli/core/test_watching.py"),
-    "start": "it is typed where the cluster is stopped, in errors.py",
-    "source sync": REMOTE,
-    "sandbox": SANDBOX,
-    "ci": FORGE,
+    **dict.fromkeys(("events -w", "get all -w", "get KIND -w"), WATCHES),
+    **dict.fromkeys(("up", "start", "sandbox"), ELSEWHERE),
     "facts export": "it is typed where facts are missing, in errors.py",
+    "source sync": "it needs a remote repository: tests/controller/mirror has some",
+    "ci": "it needs a clone and the product's wheel, in errors.py",
 }  # fmt: skip
 """How such a command of a hint begins."""
 
 _BY_REASON: dict[str, dict[str, tuple[str, ...]]] = {
-    FOREGROUND: {
-        "bootstrap/home.py": ("up",),
-        "bootstrap/origin.py": ("up -f MANIFESTS",),
-        "cli/commands/cluster/backup.py": ("up",),
-        "cli/commands/cluster/console.py": ("key create NAME --console view", "up"),
-        "cli/commands/cluster/quickstart.py": ("quickstart", "up"),
-        "cli/commands/cluster/seed.py": ("apply -f {x}",),
-        "cli/commands/cluster/session.py": ("apply -f DIR", "up"),
-        "cli/commands/cluster/up.py": ("get all",),
-        "cli/commands/write/source.py": ("up", "source show"),
-        "cli/core/client.py": ("logs --controller", "up (another home"),
-        "cli/core/operations.py": ("up",),
-        "cli/core/waiting.py": ("up",),
-    },
-    MACHINE: {
-        "cli/commands/machines/bootstrap.py": ("up",),
-        "cli/commands/machines/node.py": ("apply -f -", "node add --again {x}", "node bootstrap {x}"),
-        "cli/commands/machines/reboot.py": (
-            "describe node {x}", "get nodes", "reboot {x} --force", "undo reboot.node.NAME",
-        ),
-        "cli/commands/shell/context.py": ("context add NAME ssh://USER@HOST",),
-        "cli/commands/write/fabric.py": ("apply -f -", "get nodes -o yaml", "node add HOST"),
-        "doctor/examine.py": ("describe {x}/{x}", "node add --again {node}", "up"),
-        "inventory/examination/record.py": ("node examine HOST",),
-        "planning/diagnosis/rules.py": ("node bootstrap {node}",),
-        "remote/bootstrap/actions.py": ("up",),
-        "remote/ssh/connection.py": ("node add --again {x}",),
-        "status/node.py": ("node bootstrap {x}",),
-    },
+    FOREGROUND: {"cli/commands/cluster/quickstart.py": ("quickstart",)},
     SERVICES: {
-        "cli/commands/installed/handover.py": ("up",),
         "cli/commands/installed/install.py": ("get all", "upgrade"),
-        "cli/commands/installed/upgrade.py": (
-            "install (a change of manifests", "rollback", "up", "upgrade VERSION",
-        ),
-        "remote/installation/machine.py": ("up",),
-        "remote/installation/service.py": ("install",),
+        "cli/commands/installed/upgrade.py": ("install (a change of manifests", "rollback", "up"),
     },
-    RANKS: {
-        "cli/commands/read/incidents.py": ("doctor",),
-        "controller/admin/forecast.py": ("get operations", "plan"),
-        "gateway/errors.py": ("describe modeldeployment/{x}", "rollout restart deployment/NAME"),
-        "source/git/hook_client.py": ("get deployments -w",),
-        "source/operating/verbs.py": ("drain {x} --force",),
-        "cli/core/commits.py": ("approve REVISION",),
-        "controller/operations_layer.py": ("undo {x}",),
-    },
-    LOOK: {
-        "cli/commands/cluster/chat.py": ("get gateways",),
-        "cli/commands/read/trace.py": ("plan",),
-        "cli/core/objects.py": ("events", "get nodes"),
-        "console/chat/upstream.py": ("get gateways",),
-        "controller/admin/acceptance.py": ("describe deployment {x}",),
-        "controller/admin/verification.py": ("describe model {x}",),
-        "controller/desired_state.py": ("validate",),
-        "doctor/checks.py": ("describe node {node}",),
-        "source/git/commit_log.py": ("history",),
-        "status/gateway.py": ("get deployments", "logs --gateway"),
-    },
-    SANDBOX: {
-        "cli/commands/cluster/sandbox.py": (
-            "sandbox status", "sandbox up --nodes 2 --detach", "up -f {x}",
-        ),
-        "sandbox/acts/machines.py": ("sandbox", "sandbox rdma off studio-2"),
-        "sandbox/acts/ranks.py": (
-            "sandbox gpu-fault studio-1 oom", "sandbox mute studio-1 broken", "sandbox unkillable studio-2 20",
-        ),
-        "sandbox/commands.py": ("sandbox {x} {x}",),
-        "sandbox/emulated/line.py": ("sandbox up",),
-        "sandbox/world/changes.py": ("sandbox plug {x}", "sandbox unplug {x}"),
-    },
-    WRITTEN: {
-        "cli/commands/ci/templates.py": ("ci comment", "ci init (\\w+", "ci init {x}", "facts export -o FACTS"),
-        "cli/core/app.py": ("context list",),
+    NAMES: {
+        "cli/commands/ci/templates.py": ("ci init (\\w+",),
+        "cli/commands/installed/handover.py": ("up",),
         "cli/core/groups.py": ("resume", "stop", "suspend"),
-        "hardening/nftables.py": ("node firewall {x}",),
-        "hardening/pf.py": ("node firewall {x}",),
+        "doctor/state_directory.py": ("up",),
+        "remote/installation/service.py": ("install",),
         "sandbox/cluster.py": ("sandbox up",),
     },
-    FORGE: {
-        "cli/commands/ci/comment.py": ("ci comment DIR --print",),
+    WRITTEN: {"cli/commands/ci/templates.py": ("ci comment", "facts export -o FACTS")},
+    DAMAGED: {"controller/repository_care.py": ("doctor",)},
+    PERSON: {
+        "doctor/examine.py": ("up",),
+        "secret_files.py": ("up",),
+    },
+    OVER_SSH: {"cli/commands/shell/context.py": ("context add NAME ssh://USER@HOST",)},
+    MACHINE: {
+        "cli/commands/write/fabric.py": ("node add HOST",),
+        "cli/commands/machines/node.py": ("apply -f -", "node add --again {x}", "node bootstrap {x}"),
+        "planning/diagnosis/rules.py": ("node bootstrap {node}",),
+        "status/node.py": ("node bootstrap {x}",),
+        "remote/ssh/connection.py": ("node add --again {x}",),
+        "doctor/examine.py": ("node add --again {node}",),
+    },
+    PUSHED: {
+        "cli/core/commits.py": ("approve REVISION",),
+        "controller/admin/forecast.py": ("get operations", "plan"),
+        "source/git/hook_client.py": ("get deployments -w",),
+    },
+    CLONE: {
         "cli/commands/ci/workflow.py": ("facts export -o {x}",),
-        "controller/mirror/comment.py": ("approve",),
-        "facts/recorded.py": ("facts export -o FILE",),
         "cli/commands/read/plan.py": ("plan -f DIR --facts FILE",),
     },
-    REMOTE: {
-        "source/git/repository.py": ("source set --path",),
-        "source/hook.py": ("source set URL --path DIR",),
-        "source/mirror/looking.py": ("source set --allow-rewind",),
-        "source/mirror/transport.py": ("source set {x}", "source show"),
-        "state/desired.py": ("source set --path FOLDER",),
-    },
-    DAMAGED: {
-        "bootstrap/store.py": ("restore --force FILE",),
-        "controller/repository_care.py": ("doctor",),
-        "doctor/state_directory.py": ("init", "restore FILE", "up"),
-        "source/git/repository.py": ("init",),
-        "store/connection.py": ("restore FILE",),
-    },
-    PERSON: {
-        "cli/commands/read/history.py": ("apply -f FILE",),
-        "cli/commands/write/edit.py": ("apply -f {x}",),
-        "cli/commands/write/manifests.py": ("plan -f DIR --save",),
-        "console/access/rights.py": ("edit apikey/{x}",),
-        "secret_files.py": ("up",),
-        "source/yaml/documents.py": ("key rotate {x}",),
+    HUB: {"controller/admin/verification.py": ("describe model {x}",)},
+    SAVED: {"cli/commands/write/manifests.py": ("plan -f DIR --save",)},
+    GONE: {"sandbox/emulated/line.py": ("sandbox up",)},
+    ELSEWHERE: {
+        "controller/mirror/comment.py": ("approve REVISION",),
+        "remote/bootstrap/actions.py": ("up",),
+        "remote/installation/machine.py": ("up",),
     },
 }  # fmt: skip
 FOR_HANDS = {

@@ -72,6 +72,7 @@ def values(bench: Bench) -> dict[str, str]:
         "PATCH": '{"metadata":{"labels":{"a":"b"}}}',
         "URL": f"file://{bench.folder}/elsewhere.git",
         "WHERE": str(bench.home),
+        "BAD": bench.file("bad.json", "{}"),
         "COMMIT": COMMIT,
     }
 
@@ -136,9 +137,8 @@ def types_filled(bench: Bench, command: str) -> Result:
     if "key revoke" in command:
         bench.calls("key", "create", "big")
     stdin = manifest("tiny") if command.endswith(" -f -") else ""
-    return bench.types(
-        filled(command, {**values(bench), **({"NAME": "cables"} if " fabric " in command else {})}), stdin
-    )
+    own = {"NAME": "cables"} if " fabric " in command else {}
+    return bench.types(filled(command, {**values(bench), **own}), stdin)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -55,7 +55,7 @@ def said(world: World) -> list[str]:
     texts = [each.text for each in plan.waiting] + [each.text for each in plan.refused]
     texts += [trouble.person for trouble in plan.troubles]
     texts += [c.message for state in status.statuses(now, {}).values() for c in state.conditions if c.message]
-    return texts + [finding.steps for finding in examine(now).findings]
+    return texts + [f"to do: {finding.steps}" for finding in examine(now).findings]
 
 
 def commands(world: World) -> list[str]:

@@ -8,6 +8,9 @@ from tests.cli.live import API, manifest
 
 from .bench import Bench, commands_in, filled
 from .errors import ALONE, MIRROR, Row
+from .of_a_controller import answers_of
+from .scenes import scripted
+from .test_healing import CASES
 
 
 @pytest.mark.parametrize("row", ALONE, ids=str)
@@ -44,6 +47,13 @@ def test_a_command_names_the_cluster_that_was_chosen_by_an_option(bench: Bench) 
     bench.monkeypatch.setenv("RECONCILER_HOME", str(bench.home))
     assert "start it with: reconciler up" in bench.types(["reconciler", "plan"]).err
     assert "reconciler context list" in bench.calls("config", "view").err
+
+
+def test_a_step_of_the_doctor_that_is_a_command_names_the_cluster_too(bench: Bench) -> None:
+    (case,) = (made() for name, made in CASES.items() if name == "C14 a session that is over, beside")
+    with scripted(bench, **answers_of(case.world)):
+        shown = " ".join(bench.calls("doctor").out.split())
+    assert f"to do reconciler --home '{bench.home}' node bootstrap node-b" in shown
 
 
 def test_a_fabric_without_its_last_link_goes_with_the_node(bench: Bench) -> None:

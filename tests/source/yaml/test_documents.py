@@ -94,7 +94,7 @@ def test_an_alias_cannot_be_the_name_of_a_deployment_even_of_a_later_one() -> No
 
 
 def test_a_secret_belongs_to_one_key_also_an_earlier_one() -> None:
-    said = 'is already a secret of ApiKey "x", at a.yaml:1; make a new one: reconciler key rotate y'
+    said = 'is already a secret of ApiKey "x", at a.yaml:1; make a new one: reconciler key create y'
     assert problem_lines(a=key("x", "a", "b"), b=key("y", "a")) == [f"b.yaml:6:9: spec.hash: this {said}"]
     assert problem_lines(a=key("x", "a", "b"), b=key("y", "c", "b")) == [
         f"b.yaml:8:11: spec.previous[0].hash: this {said}"

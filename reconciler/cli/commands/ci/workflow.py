@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path, PurePosixPath
 
@@ -13,6 +14,7 @@ import click
 
 from reconciler import __version__
 from reconciler.cli.core.app import SuggestingGroup
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Conflict, Invalid
 
 from .templates import FACTS, FORGES, Origin, edited, workflow
@@ -88,7 +90,9 @@ def init(forge: str, folder: Path, manifests: str, force: bool, shown: bool, **g
     path.write_text(text, encoding="utf-8")
     click.echo(f"{path} {'written' if before is None else 'unchanged' if before == text else 'updated'}")
     if not (root / FACTS).exists():
-        click.echo(f"next: reconciler facts export -o {root / FACTS}, and commit both")
+        click.echo(
+            typed(f"next: reconciler facts export -o {shlex.quote(str(root / FACTS))}, and commit both")
+        )
 
 
 def _within(path: str) -> bool:

@@ -10,6 +10,7 @@ from reconciler.bootstrap import CONSOLE, Home
 from reconciler.bootstrap.service_lock import holder
 from reconciler.cli.core.app import Settings
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Unreachable
 
 
@@ -53,7 +54,6 @@ def console(settings: Settings, serve: bool, any_port: bool, output: str | None)
         return 0
     click.echo(url)
     if keys:
-        click.echo(
-            "it asks for a key, which is made with: reconciler key create NAME --console view", err=True
-        )
+        text = "it asks for a key, which is made with: reconciler key create NAME --console view"
+        click.echo(typed(text), err=True)
     return 0

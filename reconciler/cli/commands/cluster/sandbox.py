@@ -293,7 +293,7 @@ def _fault(name: str, command: Any) -> click.Command:
 
     def act(settings: Settings, words: Sequence[str], undo: bool = False) -> int:
         answer = _request(settings, {"ask": "do", "command": name, "words": list(words), "undo": undo})
-        click.echo(answer["said"])
+        click.echo(typed(answer["said"]))
         return 0
 
     examples = [f"reconciler sandbox {name} {words}" for words in command.examples]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -95,7 +96,7 @@ def up(settings: Settings, /, paths: tuple[str, ...], no_console: bool, **option
       reconciler up -f manifests/ --once "What is an epoch?"
       reconciler up --watch manifests/
     """
-    manifests = Manifests(lambda: load_paths(paths), paths[0]) if paths else None
+    manifests = Manifests(lambda: load_paths(paths), " -f ".join(map(shlex.quote, paths))) if paths else None
     how = How(**options, manifests=manifests, console=not no_console)
     if how.watch is not None and paths:
         raise click.UsageError("--watch and -f cannot be combined: a watched folder needs no repository")

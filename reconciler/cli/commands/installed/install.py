@@ -14,6 +14,7 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.confirm import agreed
 from reconciler.cli.core.environment import own_requirement, requirement_of
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, Refused
 
 from .handover import end_up, missing_service, running_up
@@ -72,9 +73,10 @@ def install(
     if versions.current is None:
         click.echo(f"  * install {requirement}\n    into {versions.root}")
     elif not wanted:
-        click.echo(
+        text = (
             f"{service.name} is installed, with version {versions.current}; to replace it: reconciler upgrade"
         )
+        click.echo(typed(text))
         return
     _show(wanted)
     if dry_run or not (yes or agreed("do this?")):

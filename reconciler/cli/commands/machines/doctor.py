@@ -15,7 +15,7 @@ from reconciler.cli.core.targets import missing_all
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
-from reconciler.wire import answers
+from reconciler.cli.output.typed import typed
 from reconciler.wire.admin import Doctor, Get
 
 NODE = "Node"
@@ -102,11 +102,8 @@ def _page(body: answers.DoctorAnswer) -> Iterator[str]:
 def _finding(finding: answers.Finding, width: int) -> Iterator[str]:
     objects = ", ".join(finding["objects"])
     yield from fold(f"{finding['class'] or '-':<4} {finding['title']}: {objects}", width, " " * INDENT)
-    for label, text in (
-        ("seen", finding["seen"]),
-        ("means", finding["means"]),
-        ("to do", finding["steps"]),
-    ):
+    steps = typed(f": {finding['steps']}").removeprefix(": ")  # a step may be a command and nothing else
+    for label, text in (("seen", finding["seen"]), ("means", finding["means"]), ("to do", steps)):
         first, *rest = fold(text, width - INDENT - LABEL)
         yield f"{'':{INDENT}}{label:<{LABEL}}{first}"
         for line in rest:

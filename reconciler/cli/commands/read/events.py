@@ -17,6 +17,7 @@ from reconciler.cli.core.objects import reconnect
 from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body, print_line
 from reconciler.cli.output.table_layout import age, fold, folded_table, terminal_width
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Unreachable
 from reconciler.wire import answers
 from reconciler.wire.admin import ListEvents
@@ -77,8 +78,8 @@ def events(settings: Settings, /, watch: bool, output: str | None, **how: Any) -
             return
         while True:
             for event in body["items"]:
-                print_line(event, output) if output else click.echo(event_line(event))
-            request = replace(request, after=body["last"], wait_seconds=WAIT_SECONDS)
+                print_line(event, output) if output else click.echo(typed(event_line(event)))
+            request = ListEvents(**{**vars(request), "after": body["last"], "wait_seconds": WAIT_SECONDS})
             try:
                 body = client.ask(request, WAIT_SECONDS)
             except Unreachable:

@@ -27,6 +27,7 @@ from reconciler.cli.output.table_layout import (
     plain,
     terminal_width,
 )
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.wire import answers
 from reconciler.wire.admin import ListIncidents, ShowPlan
@@ -97,7 +98,7 @@ def _say_what_is_refused(settings: Settings) -> None:
     names = sorted({each["object"] for each in refused if each["object"].startswith("modeldeployment/")})
     if names:
         text = f"note: no fault is known, but {few_names(names)} cannot be served as things are; see: reconciler doctor"
-        click.echo(text, err=True)
+        click.echo(typed(text), err=True)
 
 
 def identified(words: tuple[str, ...]) -> int | None:

@@ -17,7 +17,7 @@ from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.kind_columns import state
 from reconciler.cli.output.table_layout import age, clip, plain, terminal_width
-from reconciler.wire import answers
+from reconciler.cli.output.typed import typed
 from reconciler.wire.admin import Get, ShowStatus
 
 DEPLOYMENT = "ModelDeployment"
@@ -197,7 +197,7 @@ def _tree(traced: dict[str, Any]) -> _Branch:
 
         since = age(datetime.fromtimestamp(commit["at"], UTC).isoformat())
         text = f"commit {commit['revision'][:10]}, {since} ago by {commit['author']}: {commit['subject']}"
-        late = "" if commit["inForce"] else Cell.of("not in force; see: reconciler plan", "red")
+        late = "" if commit["inForce"] else Cell.of(typed("not in force; see: reconciler plan"), "red")
         found.below.append(_Branch(text, late, [_Branch(commit["file"])]))
     found.below += [_Branch(_operation_text(each)) for each in traced["operations"]]
     found.below += [_Branch(f"uses {each['object']}", _shaded(each["state"])) for each in traced["uses"]]

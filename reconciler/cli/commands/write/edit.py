@@ -105,7 +105,7 @@ def _edited(draft: Path, key: Key, opened: str, check: Callable[[str], Any]) -> 
             click.echo(_save_draft(draft), err=True)
             raise Invalid(
                 "Edit cancelled, no valid changes were saved; correct the copy, then: "
-                f"reconciler apply -f {draft}"
+                f"reconciler apply -f {shlex.quote(str(draft))}"
             )
         try:
             check(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,7 @@ from reconciler.cli.core.durations import Duration
 from reconciler.cli.core.waiting import timeout_option
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.progress import Progress
+from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, InvalidManifests, Refused, Unreachable
 from reconciler.wire.admin import Look, ShowSource
 
@@ -218,7 +219,7 @@ def show(settings: Settings, output: str | None) -> None:
         click.echo(f"no remote repository is set: the truth is {settings.repo}")
     else:
         for name, value in _rows(spec, body):
-            click.echo(f"{name + ':':<12}{value}")
+            click.echo(typed(f"{name + ':':<12}{value}"))
 
 
 def _asked(settings: Settings) -> dict[str, Any] | None:
@@ -234,6 +235,7 @@ def _rows(spec: GitRepositorySpec, body: dict[str, Any] | None) -> list[tuple[st
     rows = [("URL", spec.url), ("Branch", spec.ref.branch)]
     rows += [("Path", spec.path)] if spec.path else []
     rows += [("Interval", f"{spec.interval:g} s")]
+    rows += list(_files(spec))
     rows += [("Signatures", f"every commit, by {spec.verify.allowed_signers}")] if spec.verify else []
     rows += [("Webhook", "/hooks/git at the endpoint")] if spec.receiver else []
     rows += [("Forge", spec.forge.type)] if spec.forge else []
@@ -246,6 +248,18 @@ def _rows(spec: GitRepositorySpec, body: dict[str, Any] | None) -> list[tuple[st
             rows.append(("Status", f"{condition['reason']}: {condition['message']}"))
     rows += [("Away since", body["awaySince"])] if body.get("awaySince") else []
     return rows
+
+
+def _files(spec: GitRepositorySpec) -> Iterator[tuple[str, str]]:
+    """Yield what each file is for: messages name a file alone."""
+    ssh, token = spec.secret_ref.ssh, spec.secret_ref.token
+    if ssh is not None:
+        yield "SSH key", str(ssh.key_file)
+        yield "Host keys", str(ssh.known_hosts_file)
+    if token is not None:
+        yield "Token", str(token.file or f"variable {token.env}")
+    if spec.ca_file is not None:
+        yield "Authorities", str(spec.ca_file)
 
 
 @source.command()
