@@ -16,6 +16,7 @@ from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
 from reconciler.cli.output.typed import typed
+from reconciler.wire import answers
 from reconciler.wire.admin import Doctor, Get
 
 NODE = "Node"

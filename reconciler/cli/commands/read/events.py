@@ -79,7 +79,7 @@ def events(settings: Settings, /, watch: bool, output: str | None, **how: Any) -
         while True:
             for event in body["items"]:
                 print_line(event, output) if output else click.echo(typed(event_line(event)))
-            request = ListEvents(**{**vars(request), "after": body["last"], "wait_seconds": WAIT_SECONDS})
+            request = replace(request, after=body["last"], wait_seconds=WAIT_SECONDS)
             try:
                 body = client.ask(request, WAIT_SECONDS)
             except Unreachable:

@@ -18,6 +18,7 @@ from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.kind_columns import state
 from reconciler.cli.output.table_layout import age, clip, plain, terminal_width
 from reconciler.cli.output.typed import typed
+from reconciler.wire import answers
 from reconciler.wire.admin import Get, ShowStatus
 
 DEPLOYMENT = "ModelDeployment"
