@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -100,10 +101,12 @@ def test_what_says_that_nothing_runs_says_what_begins_it(bench: Bench) -> None:
         for place, say in BEGINS.items():
             if place.stays:
                 continue
-            wait_for(
-                lambda say=say: not [each for each in commands_in(say(bench)) if each.endswith(" up")],
-                place.words,
-            )  # type: ignore[misc]
+            wait_for(partial(_begins_nothing, bench, say), partial(str, place.words))
+
+
+def _begins_nothing(bench: Bench, say: Callable[[Bench], str]) -> bool:
+    """Whether a message no longer says what begins the controller."""
+    return not [each for each in commands_in(say(bench)) if each.endswith(" up")]
 
 
 def test_a_home_without_manifests_says_how_to_give_it_some_and_a_second_up_how_to_use_the_first(
