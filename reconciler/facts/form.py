@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from reconciler.state import ReplicaId
+from reconciler.state.formed_under import Facts
 from reconciler.state.identity import ObjectKey
 from reconciler.wire.launch import RankId
 
@@ -36,7 +37,7 @@ def _plain(value: Any, disguise: Disguise, form: Form | None) -> Any:
             return value
         case Enum():
             return value.value
-        case ReplicaId() | RankId():
+        case ReplicaId() | RankId() | Facts():
             return str(value)
         case ObjectKey():
             return f"{value.kind}/{value.name}"
@@ -86,7 +87,7 @@ def read(hint: Any, value: Any, place: str) -> Any:
         return _optional(typing.get_args(hint), value, place)
     if origin is not None:
         return _container(origin, typing.get_args(hint), value, place)
-    if hint in (ReplicaId, RankId, ObjectKey):
+    if hint in (ReplicaId, RankId, ObjectKey, Facts):
         return _identity(hint, value, place)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _member(hint, value, place)
@@ -139,8 +140,8 @@ def _object(value: Any, place: str) -> dict[str, Any]:
 
 def _identity(hint: Any, value: Any, place: str) -> Any:
     try:
-        if hint is RankId:
-            return RankId.parse(value)
+        if hint in (RankId, Facts):
+            return hint.parse(value)
         first, slash, last = value.rpartition("/")
         if slash:
             return ReplicaId(first, int(last)) if hint is ReplicaId else ObjectKey(first, last)

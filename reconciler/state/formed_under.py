@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Mapping
+from typing import NamedTuple, Self
 
 from .identity import NodeName
 
@@ -21,10 +23,39 @@ class Fact(NamedTuple):
         return f"{self.node}{port} {self.name}"
 
 
-Facts = tuple[tuple[Fact, str], ...]
-"""The known facts with their values, in the order of their texts."""
+class Facts(tuple[tuple[Fact, str], ...]):
+    """The known facts with their values, in the order of their texts.
+
+    Stores and recorded facts have them as a JSON object of texts such as ``studio-1/3 cable``.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, facts: Mapping[Fact, str]) -> Self:
+        """Return facts as records keep them."""
+        return cls(sorted(facts.items(), key=lambda each: str(each[0])))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the facts of a text that ``str`` made; none of another text, because they are unknown then."""
+        try:
+            return cls.of({_fact(key): value for key, value in json.loads(text or "{}").items()})
+        except (ValueError, AttributeError):
+            return cls()
+
+    def __str__(self) -> str:
+        values = {str(fact): value for fact, value in self}
+        return json.dumps(values, sort_keys=True, separators=(",", ":")) if values else ""
 
 
-def in_order(facts: dict[Fact, str]) -> Facts:
-    """Return facts as records keep them."""
-    return tuple(sorted(facts.items(), key=lambda each: str(each[0])))
+def _fact(text: str) -> Fact:
+    """Return the fact of a text. Names of nodes have no spaces, and one without a node begins with ``the``."""
+    about, _, name = text.partition(" ")
+    if about == "the":
+        return Fact(text)
+    node, _, receptacle = about.partition("/")
+    return Fact(name, NodeName(node), int(receptacle) if receptacle else None)
+
+
+NO_FACTS = Facts()

@@ -11,7 +11,7 @@ from reconciler.resources import Access, Manifest
 from reconciler.wire.launch import RankId
 
 from .faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
-from .formed_under import Facts
+from .formed_under import NO_FACTS, Facts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .machine.runtimes import Runtimes
 from .reports.notification import Delivery
@@ -58,7 +58,7 @@ class GroupRecord:
     """Why better transports were skipped, for people; empty for the first."""
     boots: tuple[str, ...] = ()
     """Boot ids of its nodes when it was formed, in the order of ranks; empty for an adopted group."""
-    facts: Facts = ()
+    facts: Facts = NO_FACTS
     """The facts under which it was formed; none for a group of an early version, or that was adopted."""
     needs: tuple[int, ...] = ()
     """Memory that each rank is charged for, in the order of ranks; empty where that is ``rank_bytes`` for all."""

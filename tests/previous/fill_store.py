@@ -41,11 +41,10 @@ SSH = {
 def plain(value: Any) -> Any:
     """A value as JSON has it: classes by their fields, subjects as text, mappings as pairs, manifests without what is as
     by default."""
-    if type(value).__name__.endswith("Subject"):
-        return str(value)
+    if type(value).__name__.endswith(("Subject", "Facts")) and type(value).__name__ != "MachineFacts":
+        return str(value)  # the version before has them as text
     if dataclasses.is_dataclass(value):
-        found = {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
-        return {name: facts_text(each) if name == "facts" else each for name, each in found.items()}
+        return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -57,16 +56,6 @@ def plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return value
-
-
-def facts_text(facts: Any) -> Any:
-    """Facts that a group was formed under as the version before has them: as JSON."""
-    if isinstance(facts, str):
-        return facts
-    named = {
-        " ".join(("/".join(map(str, filter(None, where))), name)): value for (name, *where), value in facts
-    }
-    return json.dumps(named, sort_keys=True, separators=(",", ":"))
 
 
 def contents(store: Store) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pytest
 
 from reconciler.errors import Deposed
 from reconciler.state import Desired, FaultClass, NodeName, Reboot, TransportFailure
+from reconciler.state.formed_under import NO_FACTS
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import ObjectStatus
@@ -76,7 +77,7 @@ READS = {
 def older(tmp_path: Path) -> Iterator[Store]:
     """The store of a controller that has been replaced, and had written before."""
     store = Store(tmp_path / "store.db")
-    store.allocate(GROUP, ATTEMPT, TransportFailure("jaccl", (), 1.0, "no cable", FaultClass.LINK_DOWN))
+    store.allocate(GROUP, ATTEMPT, TransportFailure("jaccl", NO_FACTS, 1.0, "no cable", FaultClass.LINK_DOWN))
     store.keep_agent(NODE_A)
     store.objects.apply(Desired.of("r1", [node("node-a"), node("node-b")]), 1.0)
     store.objects.apply(Desired.of("r1", [node("node-a")]), 2.0)

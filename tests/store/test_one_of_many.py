@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.state import DeploymentName, FaultClass, NodeName, Reboot, ReplicaId, Stored, TransportFailure
+from reconciler.state.formed_under import NO_FACTS
 from reconciler.state.reports.notification import Notification
 from reconciler.state.rollback import Rollback
 from reconciler.store import Store
@@ -62,7 +63,7 @@ def test_of_too_many_messages_the_oldest_is_given_up_and_none_of_its_incident_or
 
 
 OTHER = ReplicaId(DeploymentName("other"), 0)
-NO_CABLE = TransportFailure("jaccl", (), 1.0, "no cable", FaultClass.LINK_DOWN)
+NO_CABLE = TransportFailure("jaccl", NO_FACTS, 1.0, "no cable", FaultClass.LINK_DOWN)
 RING = replace(NO_CABLE, transport="ring")
 TAKEN_BACK = Rollback("tiny", "org/tiny@b", "org/tiny@a", "", 5.0, "it crashed")
 A, B = NodeName("node-a"), NodeName("node-b")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from reconciler.state import Desired, FaultClass, NodeName, Reboot, TransportFailure
+from reconciler.state.formed_under import NO_FACTS
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import ObjectStatus
@@ -23,7 +24,7 @@ from tests.store.test_store import ATTEMPT, GROUP, TINY, event
 from tests.worlds import node
 
 NODE_A = NodeName("node-a")
-NO_CABLE = TransportFailure("jaccl", (), 1.0, "no cable", FaultClass.LINK_DOWN)
+NO_CABLE = TransportFailure("jaccl", NO_FACTS, 1.0, "no cable", FaultClass.LINK_DOWN)
 NEXT = replace(GROUP, epoch=2)
 TOLD = Notification("pager", 1, "opened", 5.0, "a rank has crashed")
 SETBACK = Rollback("tiny", "org/tiny@b", "org/tiny@a", "", 5.0, "it crashed")

@@ -10,14 +10,14 @@ import pytest
 
 from reconciler.errors import Conflict
 from reconciler.state import FaultClass, NodeName, TransportFailure, VerbsAttempts
-from reconciler.state.formed_under import Fact
+from reconciler.state.formed_under import Fact, Facts
 from reconciler.store import Store
 
 from .test_store import ATTEMPT, GROUP, TINY
 
 FAILED = TransportFailure(
     "jaccl",
-    ((Fact("cable", NodeName("node-a"), 3), "no"),),
+    Facts.of({Fact("cable", NodeName("node-a"), 3): "no"}),
     6.0,
     "the link is down",
     FaultClass.LINK_DOWN,
@@ -68,7 +68,7 @@ def test_setting_up_rdma_in_vain_is_counted_for_each_boot_of_a_machine(store: St
 
 def test_a_group_comes_back_with_the_facts_and_boots_it_was_formed_under(store: Store) -> None:
     formed = replace(
-        VERBS, facts=((Fact("boot", NodeName("node-a")), "one"),), transport_why="jaccl: no cable"
+        VERBS, facts=Facts.of({Fact("boot", NodeName("node-a")): "one"}), transport_why="jaccl: no cable"
     )
     store.allocate(formed, ATTEMPT)
     assert store.groups() == {TINY: formed}

@@ -11,7 +11,7 @@ from reconciler.planning.context.view import Wanted
 from reconciler.planning.context.world import World
 from reconciler.planning.rollout import specs
 from reconciler.state import GroupRecord, ObservedRank
-from reconciler.state.formed_under import in_order
+from reconciler.state.formed_under import Facts
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import RankReport
 
@@ -65,7 +65,7 @@ def adopted(view: Wanted) -> GroupRecord | str:
         transport="" if others else transport,
         model=specs.model(spec) if spec else "",
         boots=tuple(view.world.boot(name) for name in members),
-        facts=in_order(view.current_facts(members)),
+        facts=Facts.of(view.current_facts(members)),
         weights=specs.weights_of(spec) if spec else "",
         context=first.context,
         spec=spec,

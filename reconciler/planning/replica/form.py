@@ -29,7 +29,7 @@ from reconciler.state import (
     Waiting,
     WaitingFor,
 )
-from reconciler.state.formed_under import in_order
+from reconciler.state.formed_under import Facts
 from reconciler.state.machine.weights import named
 
 from . import adopt, membership, shard_files
@@ -116,7 +116,7 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
         boots=tuple(view.world.boot(name) for name in placed.members),
         weights=named(workload.model.spec.source.huggingface),
         weights_before=weights_before,
-        facts=in_order(view.current_facts(placed.members)),
+        facts=Facts.of(view.current_facts(placed.members)),
         context=placed.context,
         guessed=placed.guessed,
         spec=specs.write(workload.deployment, workload.model),
@@ -163,7 +163,7 @@ def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | N
         transport not in fallback.VERBS or fault.fault is not FaultClass.KERNEL_OBJECTS
     ):
         return None  # no other transport would help until the machine has restarted
-    facts = in_order(view.current_facts(record.members))
+    facts = Facts.of(view.current_facts(record.members))
     before = fallback.failure(view.world, view.replica, transport)
     trials = 0 if before is None else before.trials + 1
     return TransportFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person, trials)

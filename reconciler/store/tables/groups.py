@@ -6,7 +6,7 @@ import json
 import sqlite3
 
 from reconciler.state import DeploymentName, GroupRecord, NodeName, ReplicaId
-from reconciler.store import facts
+from reconciler.state.formed_under import Facts
 
 
 class Groups:
@@ -28,7 +28,7 @@ class Groups:
                 replica.deployment, replica.index, group.epoch, json.dumps(group.members), group.port,
                 group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
                 group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
-                json.dumps(group.boots), facts.written(group.facts), json.dumps(group.needs), group.weights,
+                json.dumps(group.boots), str(group.facts), json.dumps(group.needs), group.weights,
                 group.weights_before, group.context, group.spec, group.spec_before, int(group.guessed),
             ),
         )  # fmt: skip
@@ -65,7 +65,7 @@ class Groups:
                 transport=row[13],
                 transport_why=row[14],
                 boots=tuple(json.loads(row[15])),
-                facts=facts.read(row[16]),
+                facts=Facts.parse(row[16]),
                 needs=tuple(json.loads(row[17])),
                 weights=row[18],
                 weights_before=row[19],

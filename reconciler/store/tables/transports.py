@@ -13,7 +13,7 @@ from reconciler.state import (
     TransportFailure,
     VerbsAttempts,
 )
-from reconciler.store.facts import read, written
+from reconciler.state.formed_under import Facts
 
 
 class Transports:
@@ -39,7 +39,7 @@ class Transports:
             "INSERT OR REPLACE INTO rungs (deployment, replica, transport, facts, at, text, fault, person, trials)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                replica.deployment, replica.index, failure.transport, written(failure.facts), failure.at, failure.text,
+                replica.deployment, replica.index, failure.transport, str(failure.facts), failure.at, failure.text,
                 failure.fault.value, failure.person, failure.trials,
             ),
         )  # fmt: skip
@@ -67,7 +67,7 @@ class Transports:
         for row in rows:
             replica = ReplicaId(DeploymentName(row[0]), row[1])
             failure = TransportFailure(
-                row[2], read(row[3]), row[4], row[5], FaultClass(row[6]), row[7], row[8]
+                row[2], Facts.parse(row[3]), row[4], row[5], FaultClass(row[6]), row[7], row[8]
             )
             found[replica] = (*found.get(replica, ()), failure)
         return found

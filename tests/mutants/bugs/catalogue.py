@@ -1312,7 +1312,7 @@ INCIDENT_LOG = (
     Mutant(
         "a-person-is-asked-in-every-pass",
         incidents._update,
-        drop(Compare, 3, 4),
+        drop(Compare, 4, 5),
         "what only a person can mend is reported again and again until nobody reads it",
         INCIDENTS,
     ),

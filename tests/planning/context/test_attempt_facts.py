@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.planning.context import attempt_facts
 from reconciler.state import PortFacts
-from reconciler.state.formed_under import in_order
+from reconciler.state.formed_under import NO_FACTS, Facts
 from tests.planning.macs import A, B, learn, learn_of_port, two_macs
 from tests.worlds import World, two_nodes
 
@@ -95,7 +95,7 @@ def test_a_cable_joined_two_nodes_if_each_end_led_to_the_other_and_had_an_addres
 
     def carried() -> bool:
         found = attempt_facts.current_facts(snapshots(world), (A, B), "tiny", "1/1")
-        return attempt_facts.carried(in_order(found), A, B)
+        return attempt_facts.carried(Facts.of(found), A, B)
 
     assert carried()
     learn_of_port(world, A, address=None)
@@ -105,4 +105,4 @@ def test_a_cable_joined_two_nodes_if_each_end_led_to_the_other_and_had_an_addres
     assert not carried()
     learn_of_port(world, B, address="10.77.0.2", peer=None)
     assert not carried()
-    assert not attempt_facts.carried((), A, B)
+    assert not attempt_facts.carried(NO_FACTS, A, B)

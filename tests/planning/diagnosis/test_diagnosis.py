@@ -42,7 +42,7 @@ from reconciler.state import (
     StartRank,
     Symptom,
 )
-from reconciler.state.formed_under import Fact
+from reconciler.state.formed_under import NO_FACTS, Fact, Facts
 from reconciler.wire.launch import ExitCode, RankId
 from tests.planning.macs import B, learn, two_macs
 from tests.worlds import two_nodes
@@ -223,19 +223,19 @@ def view(attempts: list[Attempt]) -> Wanted:
 
 def test_a_fact_has_changed_only_where_it_was_known_and_is() -> None:
     rdma, boot, gid = (Fact(name, NodeName("node-a")) for name in ("RDMA", "boot", "GID"))
-    before = ((rdma, "no"), (boot, "1234"))
+    before = Facts.of({rdma: "no", boot: "1234"})
     assert attempt_facts.changes(before, {rdma: "no"}) == []
     assert attempt_facts.changes(before, {rdma: "no", boot: "1234", gid: "yes"}) == []
     (change,) = attempt_facts.changes(before, {rdma: "yes"})
     assert (str(change), change.fact) == ("node-a RDMA: no → yes", rdma)
-    assert attempt_facts.changes((), {rdma: "yes"}) == []
+    assert attempt_facts.changes(NO_FACTS, {rdma: "yes"}) == []
 
 
 def test_a_machine_that_panics_is_no_news_to_the_group_that_makes_it_panic() -> None:
     world = two_nodes()
     world.settle()
     record = world.groups[world.replica()]
-    before = tuple(
+    before = Facts(
         (fact, "earlier" if fact.name == attempt_facts.BOOT else value) for fact, value in record.facts
     )
     world.groups[world.replica()] = replace(record, boots=("earlier", "earlier"), facts=before)
