@@ -1,7 +1,8 @@
-"""The limit of open files stays as the agent gave it.
+"""Keeps the limit of open files as the agent has set it.
 
-When it is imported, ``mlx_lm.utils`` sets the limit to 2,048, and the hard one to 4,096 for good: that is less than the
-agent has raised it to, and an error, which ends the process, where the hard limit is lower than that (mlx-lm 0.32.2).
+The import of ``mlx_lm.utils`` sets the soft limit to 2,048 and the hard limit to 4,096, which cannot be raised again.
+The agent has set a higher limit. If the hard limit is below 4,096, the import fails and ends the process (mlx-lm
+0.32.2).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the installed mlx-lm can do with a model, before any rank of it is started.
+"""Finds out how the installed mlx-lm can serve a model, before any rank of it is started.
 
-A process that waits for its rank answers with one JSON object: ``problem`` where the model cannot be served at all,
-``code`` where that would need Python code from its folder, ``tools``, ``reuse``, ``reread``, ``embeds``, ``rope``,
+A standby process answers with one JSON object: ``problem`` if the model cannot be served at all,
+``code`` if that would need Python code from its folder, ``tools``, ``reuse``, ``reread``, ``embeds``, ``rope``,
 ``unsplittable``, ``ranks_tried`` and ``shares`` as in ``wire.node.ModelReport``. No code from the folder is ever run, and no tensor is
 read: mlx-lm builds the model lazily, and MLX's own ``shard`` and ``pipeline`` are tried on it with a group that exists
 only by its size.
@@ -25,7 +25,7 @@ from .process.ending import RankEnd
 from .requests.prompt import tools_problem
 
 SIZES = range(2, 9)
-"""Ranks of a group that are tried; every Mac of a larger one could not be cabled to every other."""
+"""Sizes of groups that are tried. In a larger group, not every Mac could be cabled to every other."""
 PROBLEM_CHARACTERS_MAX = 160
 TRUST = "trust_remote_code"
 STRATEGIES = ("tensor", "pipeline")

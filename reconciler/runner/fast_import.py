@@ -1,11 +1,11 @@
-"""Importing ``transformers`` in half the time: a rank's process starts with it, and a group with its ranks.
+"""Imports ``transformers`` in half the time. Every rank begins with this import, so every group waits for it.
 
-It imports ``numpy``, whose library for matrices starts a thread for each core, for which a rank has no use.
+It imports ``numpy``, whose library for matrices starts a thread for each core. A rank does not need these threads.
 
-``transformers`` reads all files of all its models at each import, 1,600 of them, to learn what they offer, and a rank asks
-for two names. Here only ``auto`` is read, which finds a tokenizer by its model's name; the files of tokenizers when somebody
-asks for one that is not known by then; and all others, with ``transformers``' own functions on no more than is asked for,
-when there is no such name in these either. Where these functions are not what they were, nothing is changed.
+At each import, ``transformers`` reads the 1,600 files of all its models to learn their names. A rank needs two names.
+Here the import reads only ``auto``, which finds a tokenizer by its model's name. The files of tokenizers are read
+when an unknown tokenizer is requested. All others are read, by ``transformers``' own functions, when a name is in
+none of these. If ``transformers`` no longer has these functions, nothing is changed.
 
 Written against transformers 5.23.0, ``utils/import_utils.py``.
 """
@@ -24,10 +24,10 @@ MODULE = "transformers.utils.import_utils"
 THREADS = "OPENBLAS_NUM_THREADS"
 MODELS = "models"
 FIRST = "auto"
-"""The one of ``MODELS`` that is read at once."""
+"""The folder of ``MODELS`` that is read at once."""
 _NAME = "__all__"
 _LEARNED = ("_modules", "_class_to_module", "_object_missing_backend", "_import_structure", _NAME)
-"""What a ``_LazyModule`` keeps of an import structure."""
+"""The fields that a ``_LazyModule`` makes from an import structure."""
 
 
 def quicken() -> None:
@@ -52,7 +52,7 @@ def _changing(execute: Execute, module: ModuleType) -> None:
 
 
 def change(module: Any) -> None:
-    """Replace some of the module's functions, and its class of modules, by faster ones."""
+    """Replace some of the module's functions, and its class of modules, with faster ones."""
     names = getattr(module, "fetch__all__", None)
     structure = getattr(module, "create_import_structure_from_path", None)
     define = getattr(module, "define_import_structure", None)
@@ -100,7 +100,7 @@ class _First(dict[Any, Any]):
 
 
 def _tokenizers(folder: Path, within: str, names: Callable[[str], Any]) -> dict[str, str]:
-    """Return the modules of tokenizers by the tokenizers' names, of those that need nothing else."""
+    """Return the modules of tokenizers that need no other package, by the tokenizers' names."""
     found: dict[str, str] = {}
     for path in folder.glob("*/tokenization_*.py"):
         text = path.read_text("utf-8")
@@ -110,7 +110,7 @@ def _tokenizers(folder: Path, within: str, names: Callable[[str], Any]) -> dict[
 
 
 def _reading_on(lazy: Any) -> Any:
-    """Return a class of modules that read the whole structure before they have to say that there is no such name."""
+    """Return a class of modules that read the whole structure before they report that a name is missing."""
 
     class LazyModule(lazy):  # type: ignore[misc]
         _rest: Any = None

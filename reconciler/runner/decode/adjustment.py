@@ -1,5 +1,5 @@
-"""What is changed of the logits of a sequence before its next token is chosen: equal on every rank, and the same again
-when an answer is resumed.
+"""Changes to the logits of a sequence before its next token is chosen. They are equal on every rank, and
+the same when an answer is resumed.
 
 In vLLM's order: tokens that may not come yet, biases, penalties (``vllm/v1/sample/sampler.py``, ``apply_logits_processors``).
 """
@@ -15,38 +15,38 @@ from reconciler.wire.group import Insertion, Seen
 from reconciler.wire.sampling import Sampling
 
 NEVER = -1e9
-"""Added to a logit, it leaves a token no chance, and what remains if it hits all tokens is no NaN."""
+"""Added to a logit, it leaves a token no chance. If it hits all tokens, the result is still no NaN."""
 
 
 def adjustment(insertion: Insertion, end_ids: frozenset[int]) -> Adjustment | None:
-    """Return what is to be changed for a sequence; None for nothing. ``end_ids`` are the model's end tokens."""
+    """Return the changes for a sequence; None if there are none. ``end_ids`` are the model's end tokens."""
     sampling, ending = insertion.sampling, insertion.ending
     early = insertion.position < ending.tokens_min
     if not (sampling.biases or sampling.penalizes or early):
         return None
-    # vLLM rules out the model's end tokens as well where the answer would go on after them.
+    # vLLM rules out the model's end tokens too, even if the answer would continue after them.
     held = sorted(end_ids | set(ending.stop_tokens)) if early else []
     seen = insertion.seen or Seen((), ())
     return Adjustment(sampling, seen, held, ending.tokens_min - insertion.position)
 
 
 class Adjustment:
-    """What is changed for one sequence."""
+    """The changes for one sequence."""
 
     def __init__(self, sampling: Sampling, seen: Seen, held: list[int], held_for: int) -> None:
         """The tokens ``held`` cannot come at the next ``held_for`` places."""
         self.sampling = sampling
         self.held_for = held_for
         self.begun = False
-        """Whether a token of the answer has been chosen: only from then on the last token is one of the answer."""
+        """A token of the answer has been chosen. Until then the last token is one of the prompt."""
         self.seen = seen
         self._held = held
         self._changes: _Changes | None = None
         self._row = 0
 
     def together(self, all: Sequence[Adjustment]) -> _Changes:
-        """Return what changes the logits of several sequences at once, a row for each. From then on they have to stay
-        together, or to be put together anew."""
+        """Return a function that changes the logits of several sequences at once, a row for each. Call it
+        again when the set of sequences changes."""
         changes = _Changes(all, [(one._changes, one._row) for one in all])
         for row, one in enumerate(all):
             one._changes, one._row = changes, row
@@ -54,7 +54,7 @@ class Adjustment:
 
     @property
     def additions(self) -> dict[int, float]:
-        """Return what is added to the logits of some tokens at the next place."""
+        """Return the numbers to add to the logits of some tokens at the next place."""
         added = {bias.token: bias.by for bias in self.sampling.biases}
         for token in self._held if self.held_for > 0 else ():
             added[token] = added.get(token, 0.0) + NEVER
@@ -62,10 +62,10 @@ class Adjustment:
 
 
 class _Changes:
-    """Changes rows of logits, step by step. What it costs hardly depends on how many there are."""
+    """Changes rows of logits, step by step. The cost hardly depends on the number of rows."""
 
     def __init__(self, all: Sequence[Adjustment], before: Sequence[tuple[_Changes | None, int]]) -> None:
-        """``before`` has, for each, what it was changed by so far, and its row there."""
+        """``before`` has, for each sequence, the object that changed it so far, and its row there."""
         self.counts: Any = None
         """A row for each sequence: how often its answer has each token."""
         self.prompts: Any = None
@@ -84,7 +84,7 @@ class _Changes:
         )
 
     def __call__(self, logits: Any, last: Any) -> Any:
-        """Return logits as changed. ``last`` are the tokens that they came after."""
+        """Return the changed logits. ``last`` has the token before each row."""
         logits = self._added(logits.astype(mx.float32))
         if self._penalizes:
             self._count(last, logits.shape[-1])

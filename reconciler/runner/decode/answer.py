@@ -24,7 +24,7 @@ from reconciler.wire.generation import CallPart, Delta, Finished, Generate, Like
 
 Event = Delta | Finished
 LOGPROB_MIN = -9999.0
-"""What OpenAI and vLLM say of a token that cannot come; JSON has no infinity."""
+"""The value of OpenAI and vLLM for a token that cannot come; JSON has no infinity."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -163,7 +163,7 @@ class Answer:
         self.stopped = self.stopped or self._stop.over
 
     def _say_held(self) -> None:
-        """Add the content that was held back: what comes now is no stop string."""
+        """Add the content that was held back, because no stop string follows from it."""
         if not self._stop.over:
             self._pending.text += self._stop.rest()
 

@@ -22,7 +22,7 @@ from .sampling import sampler
 
 @dataclasses.dataclass(frozen=True)
 class Own:
-    """What only rank 0 knows of a sequence, because no other rank's steps depend on it."""
+    """Facts about a sequence that only rank 0 knows, because no other rank's steps depend on them."""
 
     likeliest: int | None = None
     """``Choice.likeliest``."""
@@ -52,7 +52,7 @@ class Batch:
         self._held: dict[int, int] = {}
         """Tokens in the cache of each sequence that is live or has ended in the last step."""
         self._entries: dict[Prefix, Cache] = {}
-        """The prefix cache: only rank 0 knows of which tokens."""
+        """The prefix cache. Only rank 0 knows which tokens are in it."""
 
     @property
     def live(self) -> int:

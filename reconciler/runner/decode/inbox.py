@@ -34,40 +34,40 @@ class Ticket:
     uid: int | None = None
     """Its sequence in the batch, once it has one."""
     measure: Measure | None = None
-    """Set where no answer is wanted, but how fast the ranks are."""
+    """Set for a request that measures the speed of the ranks and wants no answer."""
     texts: tuple[tuple[int, ...], ...] = ()
-    """Token ids of texts, where their vectors are wanted and no answer."""
+    """Token ids of texts, for a request that wants their vectors and no answer."""
     dimensions: int | None = None
     """Numbers of each vector; None: all."""
     packed: bytes = b""
-    """The prompt as ``prefixes.packed`` writes it, once somebody asked."""
+    """The prompt as ``prefixes.packed`` writes it; empty until it is first needed."""
     read: int = 0
     """Tokens of the prompt that are in the cache."""
     reused: int = 0
-    """How many of them were there when it got its uid."""
+    """The number of them that were there when it got its uid."""
     said: list[int] = dataclasses.field(default_factory=list)
     """Tokens that came after the prompt."""
     cached: int = 0
     """Tokens of the prompt that were in the prefix cache when it first had a uid."""
     began: bool = False
-    """Whether it ever had a uid."""
+    """It has had a uid."""
     behind: int | None = None
     """A sequence that is being read and begins like this one."""
     ending: Ending = BY_MODEL
     logprobs: int | None = None
-    """How many of the likeliest tokens to report with each; None: no log-probabilities."""
+    """The number of likeliest tokens to report with each token; None: no log-probabilities."""
     scores: int | None = None
     """The same for the tokens of the prompt."""
     scored: int = 1
     """The number of prompt tokens that were reported. The first one needs no reading."""
     matcher: Matcher | None = None
-    """What the answer is held to: it has taken all tokens that came after the prompt, and those that it ends with."""
+    """It holds the answer to its form. It has taken all tokens of the answer, those within ``prompt`` too."""
     client: str = ""
     max_stall_seconds: float = MAX_STALL_SECONDS
     number: int = 0
     """Grows with each request."""
     passed_over: int = 0
-    """Steps in a row that read others' prompts and nothing of this."""
+    """Steps in a row that read other prompts and nothing of this one."""
 
     @property
     def unread(self) -> int:

@@ -1,4 +1,4 @@
-"""Rank 0's loop: admit requests, say the step to the others, do it, and turn its tokens into events."""
+"""Rank 0's loop: admit requests, send the step to the other ranks, do it, and turn its tokens into events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .reuse import Reuse
 PROMPT_TOKENS_PER_STEP = CONTEXT_MAX
 """All insertions of one step together, so that its frame stays well below the wire's bound."""
 SCORED_PER_STEP = 256
-"""Tokens of a prompt that is scored: the logits of so many take some 150 MB, with a vocabulary of 150,000."""
+"""Tokens of a scored prompt. With a vocabulary of 150,000, their logits take some 150 MB."""
 
 Post = Callable[[Mapping[Any, Sequence[object]]], None]
 """Takes the events of one step, by connection; must not wait."""
@@ -61,7 +61,7 @@ class Leader:
         """Those in the batch, by uid."""
         self._remove: list[int] = []
         self._untold: list[tuple[Ticket, Token]] = []
-        """What the last step said: its text is read while the others begin the next one."""
+        """Tokens of the last step. Their text is read while the other ranks begin the next step."""
         self._post: Post = _drop_events
         self._events: dict[Any, list[object]] = {}
         self._ended = 0
@@ -123,7 +123,7 @@ class Leader:
     def _step(self, gauging: Gauging | None = None) -> None:
         for uid in self._lanes.step():
             self._give_way(uid)
-        forget, keep = self._reuse.change()  # first, so that what is kept is found by those that are admitted
+        forget, keep = self._reuse.change()  # first, so that new sequences find the entries that are kept now
         insert, readings = ([], []) if gauging else self._readings()
         step = Step(
             self._batch.next_step,
@@ -148,7 +148,7 @@ class Leader:
             self._on_token(token)
 
     def _tell(self) -> None:
-        """Read the text of what the last step said, and send what is new."""
+        """Read the text of the last step's tokens, and send the new events."""
         untold, self._untold = self._untold, []
         for ticket, token in untold:
             self._read_token(ticket, token)
@@ -160,7 +160,7 @@ class Leader:
             self._ended = 0
 
     def _give_way(self, uid: int) -> None:
-        """Take a sequence out of the batch, for which memory has become too small. It goes on when there is room."""
+        """Take a sequence out of the batch because memory is too small. It continues when there is room."""
         ticket = self._running.pop(uid)
         self._remove.append(uid)
         self._reuse.end(ticket)
@@ -168,13 +168,13 @@ class Leader:
         self._waiting.append(ticket)
 
     def _own(self) -> dict[int, Own]:
-        """Return what only this rank knows of the sequences."""
+        """Return the facts about sequences that only this rank knows."""
         return {
             uid: Own(ticket.logprobs, ticket.matcher, ticket.scores) for uid, ticket in self._running.items()
         }
 
     def _readings(self) -> tuple[list[Insertion], list[Reading]]:
-        """Return what the next step reads, and the sequences that begin with it."""
+        """Return the sequences that begin with the next step, and the tokens that it reads."""
         running = [ticket for ticket in self._running.values() if ticket.unread]
         if not (running or self._waiting):
             return [], []
@@ -302,13 +302,13 @@ class Leader:
 
 @dataclasses.dataclass
 class _Admission:
-    """What of new sequences there is still room for in one step."""
+    """The room that one step still has for new sequences."""
 
     places: int
     length: int = 0
-    """Tokens that the step says of them so far."""
+    """Their tokens in the step so far."""
     closed: bool = False
-    """Whether one waits for memory."""
+    """A sequence waits for memory."""
     insertions: list[Insertion] = dataclasses.field(default_factory=list)
 
     def add(self, insertion: Insertion) -> None:

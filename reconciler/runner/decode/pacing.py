@@ -1,53 +1,53 @@
-"""How many prompt tokens a step reads: as many as the running answers can wait for. Pure: rank 0 measures, this decides."""
+"""The number of prompt tokens that a step reads: as many as running answers can wait for. Pure."""
 
 from __future__ import annotations
 
 from reconciler.wire.launch import PIECE_TOKENS_MAX
 
 TOKENS_MIN = 16
-"""The least of a step, so that every prompt gets on."""
+"""The least that a step reads, so that every prompt makes progress."""
 UNKNOWN_TOKENS = 32
 """Read beside answers while nothing has been measured."""
 ALONE_TOKENS_MIN = 512
 ALONE_SECONDS = 4.0
-"""A step that nobody waits for takes no longer either, for somebody may come."""
+"""A step that no request waits for takes no longer either, because one may arrive."""
 MARGIN = 0.75
-"""The part of the time that is planned with: steps differ."""
+"""The part of the time that a plan uses, because steps differ."""
 LEAST_SHARE = 0.25
-"""Tokens that are read may take so much of what a step takes without them, whatever the bound."""
+"""Reading may prolong a step by this part of its time, whatever the bound."""
 GROWTH = 2
-"""The next step reads at most so many times the tokens of the one before, for the measurements are of few tokens."""
+"""The next step reads at most this many times the tokens of the last step: measurements cover few tokens."""
 STEEPNESS = 1.5
-"""More tokens than in the step before are taken to cost that power of their number: what is read together fits a
-processor's caches, or does not."""
+"""If a step reads more tokens than the step before it, their cost is assumed to grow with this power of their number:
+they may no longer fit a processor's caches."""
 WEIGHT = 0.3
-"""Of the newest measurement, beside all before it."""
+"""Weight of the newest measurement against all earlier ones."""
 MEMORY = 0.9
-"""How much of a difference between two steps still counts at the next one."""
+"""The part of a difference between two steps that still counts at the next step."""
 SECONDS_MIN = 1e-6
 """No step is shorter."""
 DOUBT = 0.1
-"""Steps whose tokens differ by less than this part of them hardly tell what reading takes whatever the number."""
+"""Steps whose numbers of tokens differ by less than this part hardly show the fixed cost of reading."""
 
 
 class Pacing:
-    """Learns from every step what it takes to decode, to read at all, and to read a token more.
+    """Learns the cost of decoding, of reading at all, and of each further token, from every step.
 
-    A token takes longer the more tokens its sequence has, and steps of other programs on the machine are in every
-    measurement: so older ones count less and less.
+    A token takes longer the more tokens its sequence has, and every measurement includes the load of other
+    programs on the machine. So older measurements count less and less.
     """
 
     def __init__(self) -> None:
         self._decode_seconds: float | None = None
         """Of a step that reads nothing."""
         self._line = _Line()
-        """What reading takes beside that, by its tokens."""
+        """The time that reading adds to that, by the number of tokens."""
         self._last = (0, 0.0)
-        """Tokens of the last step that read, and what it took in all."""
+        """Tokens of the last step that read, and its seconds in all."""
 
     def tokens(self, stall_seconds: float | None) -> int:
-        """Return how many tokens to read in the next step. Answers can wait so long for their next token; None: there are
-        none."""
+        """Return how many tokens to read in the next step. ``stall_seconds``: the time that answers can wait for
+        their next token; None if there are no answers."""
         last, last_seconds = self._last
         if stall_seconds is None:
             found = self._line.tokens(ALONE_SECONDS) if last else PIECE_TOKENS_MAX
@@ -62,7 +62,7 @@ class Pacing:
         return max(TOKENS_MIN, min(PIECE_TOKENS_MAX, int(found)) // TOKENS_MIN * TOKENS_MIN)
 
     def measured(self, seconds: float, read: int, decoded: bool) -> None:
-        """Note how long a step took that read so many tokens, and whether it decoded as well."""
+        """Note the time of a step that read ``read`` tokens. ``decoded``: it decoded as well."""
         if not read:
             before = self._decode_seconds
             self._decode_seconds = seconds if before is None else before + WEIGHT * (seconds - before)
@@ -73,22 +73,22 @@ class Pacing:
 
 
 def _grown(tokens: int, share: float) -> float:
-    """Return how many tokens may follow on so many, which took ``1 / share`` of their time."""
+    """Return how many tokens may take ``share`` times as long as ``tokens`` took."""
     if share <= 1:
         return tokens * share
     return max(tokens * min(GROWTH, float(share ** (1 / STEEPNESS))), tokens + TOKENS_MIN)
 
 
 class _Line:
-    """The straight line nearest to what was measured. No cost is below zero.
+    """The straight line nearest to the measurements. No cost is below zero.
 
-    Its slope is that between steps one after the other: of steps far apart, the later ones take longer for having more
-    tokens before theirs.
+    Its slope comes from neighbouring steps. Of steps far apart, the later ones take longer because more tokens precede
+    theirs.
     """
 
     def __init__(self) -> None:
         self.fixed = 0.0
-        """Seconds that reading takes whatever the number of tokens."""
+        """Seconds that reading takes for any number of tokens."""
         self._each = 0.0
         self._weight = 0.0
         self._mean_tokens = self._mean_seconds = 0.0

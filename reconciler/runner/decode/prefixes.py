@@ -1,4 +1,4 @@
-"""Rank 0's index of the prefix cache: which tokens each entry holds, and which entries go when there is no room.
+"""Rank 0's index of the prefix cache: the tokens of each entry, and the entries to drop when there is no room.
 
 Nothing here computes with a model. Every rank holds the entries' arrays; only rank 0 knows their tokens.
 """
@@ -61,17 +61,17 @@ class _Entry:
 
 
 class Prefixes:
-    """The entries, none larger than the bound, nor all of them together. Equal calls have equal results.
+    """The entries, which together take no more than the bound. Equal calls have equal results.
 
-    The least valuable goes first: that which would save the fewest tokens for its bytes, by as often as it did, and
-    the longer nobody asked for it (greedy dual size with frequency: Cherkasova, "Improving WWW Proxies Performance with
-    GDSF Caching Policy", 1998). Tokens that another entry has too are not lost with it: so of many conversations with
-    one system prompt, the last one that has it stays.
+    The least valuable entry goes first: it saves the fewest tokens for its bytes, was used least, and was not used for
+    the longest time (greedy dual size with frequency: Cherkasova, "Improving WWW Proxies Performance with GDSF Caching
+    Policy", 1998). Tokens that another entry has too are not lost with it. So if many conversations share a system
+    prompt, the last entry with it stays.
     """
 
     def __init__(self, footprint: Footprint, bytes_max: int) -> None:
         self.bytes = 0
-        """What the entries take on the rank that needs the most."""
+        """Bytes of the entries on the rank that needs the most."""
         self.evictions = 0
         self.changes = 0
         """Entries that came or went so far."""
@@ -81,7 +81,7 @@ class Prefixes:
         self._entries: list[_Entry] = []
         """In the order of their tokens."""
         self._common: list[int] = []
-        """How many tokens each has in common with the one before it."""
+        """The number of tokens that each has in common with the entry before it."""
         self._clock = 0.0
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ class Prefixes:
 
     @property
     def kept(self) -> KeptPrefixes:
-        """Return how much there is."""
+        """Return the size of the cache."""
         return KeptPrefixes(self.bytes, self._bytes_max, len(self._entries), self.evictions)
 
     @property
@@ -115,7 +115,7 @@ class Prefixes:
         return found[0].name, found[1]
 
     def use(self, tokens: Packed) -> tuple[Prefix, int] | None:
-        """Return the same, and count it as a use of the entry."""
+        """Return the same as ``find``, and count a use of the entry."""
         found = self._best(tokens)
         if found is None:
             return None
@@ -175,12 +175,12 @@ class Prefixes:
         return after.startswith(tokens) if self.any_part else after == tokens
 
     def _replaced(self, tokens: Packed) -> list[_Entry]:
-        """Return the entry that a longer one makes needless; there is one at most, for it replaced others itself."""
+        """Return the entry that a longer one makes needless. There is at most one: it has replaced others."""
         before = self._entries[: self._place(tokens)][-1:] if self.any_part else []
         return [entry for entry in before if tokens.startswith(entry.tokens)]
 
     def _value(self, at: int) -> float:
-        """Return what the loss of the entry at a position would cost, a byte."""
+        """Return the cost of losing the entry at a position, per byte."""
         entry = self._entries[at]
         if self.any_part:
             elsewhere = max(self._common[at], self._common[at + 1] if at + 1 < len(self._common) else 0)

@@ -1,4 +1,4 @@
-"""Rank 0's choice of what is kept of the sequences and reused by others, from what it knows of their tokens."""
+"""Rank 0's choice of the parts of sequences to keep for others, from their tokens."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .inbox import Ticket
 from .prefixes import LENGTH_MIN, Packed, Prefixes, count, first, packed, shared_length
 
 WORTH_WAITING = 64
-"""A request waits for another that is being read if that saves it so many tokens."""
+"""A request waits for another prompt that is being read if this saves it as many tokens."""
 RECENT_PROMPTS = 32
-"""Prompts that are remembered to find what they have in common."""
+"""Prompts that are remembered to find their common beginnings."""
 
 
 class Reuse:
-    """What the cache of each running sequence holds, and what the next step keeps, forgets and reuses of it.
+    """Tracks the cache of each running sequence, and chooses the entries that the next step keeps, forgets and reuses.
 
-    Where a cache can be reused only as a whole, prompts are cut where others may begin like them: where an earlier prompt
+    If a cache can be reused only as a whole, each prompt is cut where others may part from it: where an earlier prompt
     did, and after the last message.
     """
 
@@ -29,21 +29,21 @@ class Reuse:
         self._agreed: set[Prefix] = set()
         """Entries that the other ranks have too."""
         self._changes = 0
-        """``Prefixes.changes`` at that time."""
+        """``Prefixes.changes`` when they agreed."""
         self._reading: dict[int, Ticket] = {}
         self._awaited: dict[int, int] = {}
-        """How many tokens of each that is being read others wait for."""
+        """The number of tokens that other requests wait for, by the uid of the sequence that is read."""
         self._cuts: dict[int, set[int]] = {}
         self._recent: deque[Packed] = deque(maxlen=RECENT_PROMPTS)
 
     @property
     def kept(self) -> KeptPrefixes:
-        """Return how much is kept."""
+        """Return the size of the cache."""
         return self._prefixes.kept
 
     def change(self) -> tuple[tuple[Prefix, ...], tuple[Prefix, ...]]:
-        """Return the entries to forget and to keep before the next step, for all that has ended or come to a cut since
-        the last one."""
+        """Return the entries to forget and to keep before the next step, after all ends and cuts since the last
+        step."""
         if self._changes == self._prefixes.changes:
             return (), ()
         before, after = self._agreed, self._prefixes.names
@@ -74,7 +74,7 @@ class Reuse:
         )
 
     def is_worth_waiting(self, ticket: Ticket) -> bool:
-        """Return whether a prompt that is being read begins like this one, so that it had better be read once."""
+        """Return whether a prompt that is being read begins like this one, so that one reading is enough for both."""
         if ticket.behind is not None and ticket.behind in self._awaited:
             return True
         if not self._reading or not self._prefixes.length_max or ticket.scoring:
@@ -91,7 +91,7 @@ class Reuse:
         return False
 
     def up_to_cut(self, ticket: Ticket) -> int:
-        """Return how many tokens of a prompt can be read before there is something to keep, or its end."""
+        """Return how many tokens of a prompt can be read before its next cut or its end."""
         assert ticket.uid is not None
         ahead = [cut for cut in self._cuts.get(ticket.uid, ()) if cut > ticket.read]
         if ticket.uid in self._awaited and not self._prefixes.any_part:
@@ -99,7 +99,7 @@ class Reuse:
         return min(ahead, default=len(ticket.prompt)) - ticket.read
 
     def read(self, ticket: Ticket, read: int) -> None:
-        """Note that so many tokens of a prompt have been read."""
+        """Note that ``read`` tokens of a prompt have been read."""
         assert ticket.uid is not None
         ticket.read = read
         awaited = self._awaited.get(ticket.uid)

@@ -1,7 +1,7 @@
-"""Whether a model is for embeddings, and how it makes a vector of a text: what its files say.
+"""Reads from a model's files whether it is for embeddings, and how it turns a text into a vector.
 
-Models of sentence-transformers say so in ``modules.json``, with one folder for each module
-(sentence_transformers/models/Pooling.py). A conversion may have left that out: then only a declaration tells.
+Models of sentence-transformers have this in ``modules.json``, with one folder for each module
+(sentence_transformers/models/Pooling.py). If a conversion has left it out, only a declaration in the manifest helps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _POOLS = {
 def pooling_of(directory: Path, config: Mapping[str, Any], declared: Pooling | None = None) -> Pooling | None:
     """Return how vectors are made; None for a model that generates text. ``config`` is its ``config.json``.
 
-    Raises ``RankEnd(WEIGHTS)`` for a model for embeddings of which mlx-lm would compute other vectors than its own.
+    Raises ``RankEnd(WEIGHTS)`` for a model for embeddings whose vectors mlx-lm would compute wrongly.
     """
     modules = _modules(directory)
     if declared is None and not modules:
@@ -47,8 +47,11 @@ def pooling_of(directory: Path, config: Mapping[str, Any], declared: Pooling | N
 
 
 def end_token(files: ModelFiles, pooling: Pooling) -> int | None:
-    """Return the token that belongs after a text, if its tokenizer adds none: where the last token's vector is taken, as
-    Qwen3-Embedding and E5-Mistral do. In the layout of sentence-transformers the tokenizer alone decides; None then."""
+    """Return the token that a text must end with if the last token's vector is taken, as in Qwen3-Embedding and
+    E5-Mistral.
+
+    None for other pools, and in the layout of sentence-transformers, in which the tokenizer alone decides.
+    """
     if pooling.pool != Pool.LAST or (files.directory / MODULES).exists():
         return None
     ends = files.config.get("eos_token_id")
@@ -57,7 +60,7 @@ def end_token(files: ModelFiles, pooling: Pooling) -> int | None:
 
 
 def hidden_size(config: Mapping[str, Any]) -> int | None:
-    """Return how many numbers a hidden state has; None where ``config.json`` does not say."""
+    """Return how many numbers a hidden state has; None if ``config.json`` does not say."""
     nested = config.get("text_config")
     size = config.get("hidden_size", nested.get("hidden_size") if isinstance(nested, dict) else None)
     return size if isinstance(size, int) else None

@@ -1,5 +1,6 @@
-"""Answers that have to have a form: from what a request asks for to the tokens that may come next.
+"""Answers that must have a form: from the request to the tokens that may come next.
 
-``schemas`` checks JSON Schemas, ``answers`` writes a grammar of a whole answer as the model's family writes one, and ``matching``
-says of an answer so far which tokens may follow. Only ``matching`` and ``patterns`` use llguidance; the others are pure.
+``schemas`` checks JSON Schemas. ``answers`` writes the grammar of a whole answer as the model's family writes it.
+``matching`` finds the tokens that may follow the answer so far. Only ``matching`` and ``patterns`` use llguidance;
+the others are pure.
 """

@@ -1,4 +1,5 @@
-"""The grammar of a whole answer: reasoning as the model writes it, and from there on what the request asks for. Pure."""
+"""The grammar of a whole answer: reasoning as the model writes it, and after it the form that the request asks for.
+Pure."""
 
 from __future__ import annotations
 
@@ -18,27 +19,29 @@ from .schemas import TOOLS_BYTES_MAX, Inexpressible, Schema, arguments, dropped_
 
 GAP = maybe(regex(r"\n{1,2}"))
 DROPPED_MAX = 3
-"""Markers that say what follows, and are no part of it."""
+"""Markers that announce the content and are no part of it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What a grammar is made of."""
+    """The input for a grammar."""
 
     form: Form
     tools: Sequence[Mapping[str, Any]]
     several: bool
-    """Whether there may be more than one call."""
+    """There may be more than one call."""
     prompt: str
     """The end of the prompt's text, which may have begun the reasoning; what a literal prompt ends with does not matter."""
     literal: bool = False
-    """Whether the answer is read as it is, without reasoning and calls."""
+    """The answer is read as it is, without reasoning and calls."""
     unheld: frozenset[int] = frozenset()
-    """The tools, by their index, whose calls are held to no schema, because they cannot be held to theirs."""
+    """Indexes of the tools whose calls are held to no schema, because they cannot be held to their own."""
 
     def without(self, path: str) -> Asked | None:
-        """Return the same without what a tool asks for whose schema is at this path; None where that cannot be left out: it is
-        no tool's, or a call is required."""
+        """Return the same with the tool whose schema is at this path held to no schema.
+
+        None if the path is in no tool's schema, or if a call is required.
+        """
         left = [index for index in range(len(self.tools)) if index not in self.unheld]
         found = next((index for index in left if _is_within(path, self.form.parameters_path(index))), None)
         if found is None or self.form.calls_required:
@@ -89,7 +92,7 @@ def _grammar(asked: Asked, family: Family, grammar: Grammar, ends: Sequence[str]
 
 
 def schemas_of(asked: Asked) -> list[tuple[Schema, str]]:
-    """Return the schemas that a grammar has in it, and where the request has them."""
+    """Return the schemas in a grammar, each with its path in the request."""
     found = (
         []
         if asked.form.schema is None
@@ -106,7 +109,7 @@ def _content(form: Form, grammar: Grammar) -> str:
 
 
 def _callable(asked: Asked) -> list[Tool]:
-    """Return the tools that may be called. Raises ``Inexpressible`` for parameters to which nothing can be held."""
+    """Return the tools that may be called. Raises ``Inexpressible`` for parameters that no answer can be held to."""
     form, found, size = asked.form, [], 0
     chosen, strict = frozenset(form.callable), frozenset(form.strict)
     for index, tool in enumerate(asked.tools):
@@ -127,7 +130,7 @@ def _callable(asked: Asked) -> list[Tool]:
 
 
 def _reasoning(family: Family, grammar: Grammar, asked: Asked, calls: Calls | None) -> str:
-    """Return the reasoning with what ends it: what the prompt has begun, or else what the model may begin."""
+    """Return the reasoning and its end marker: the prompt has begun it, or else the model may begin it."""
     tail = asked.prompt.rstrip()
     opened = family.opened(asked.prompt)
     if opened:

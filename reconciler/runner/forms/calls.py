@@ -1,5 +1,6 @@
-"""The grammar of calls, for each way in which families write them. What it allows, ``markup`` reads as calls with arguments
-that satisfy the schemas of their tools. Pure.
+"""The grammar of calls, for each way in which families write them. Pure.
+
+``markup`` reads all that it allows as calls whose arguments satisfy the schemas of their tools.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .schemas import Schema
 from .values import Loose, Nested, Tagged, spelled
 
 GAP = maybe(regex(r"\n{1,2}"))
-"""What models write between parts that stand on lines of their own."""
+"""Line breaks between parts that stand on lines of their own."""
 NUMBER = regex("[0-9]{1,3}")
 ID = regex("[A-Za-z0-9_-]{1,40}")
 
@@ -32,11 +33,11 @@ class Tool:
 
     name: str
     path: str
-    """Where the request has its parameters."""
+    """The path of its parameters in the request."""
     schema: Schema | None
-    """What its arguments satisfy; None: any object."""
+    """The schema of its arguments; None: any object."""
     names: Sequence[str] = ()
-    """What its arguments are called, as far as they are declared."""
+    """The names of its declared arguments."""
 
 
 class Calls:

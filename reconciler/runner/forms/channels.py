@@ -24,7 +24,7 @@ def channels(
 
 
 class _Messages(ABC):
-    """What all such families have in common: messages of text and of calls."""
+    """The common part of all such families: messages of text and of calls."""
 
     def __init__(self, family: Channels, grammar: Grammar, calls: Calls | None) -> None:
         self._family = family

@@ -1,7 +1,8 @@
 """Formats of strings. Pure.
 
-llguidance enforces those of ``COMPILED``; of dates and times it takes a few that there are not, such as the 29th of February in
-any year, so that these are patterns here. Where a format is enforced, fewer strings may be written than have it.
+llguidance enforces those of ``COMPILED``. It takes some dates and times that do not exist, such as the 29th of
+February in any year, so dates and times are patterns here. An enforced format may allow only a part of the strings
+that have it.
 """
 
 from __future__ import annotations

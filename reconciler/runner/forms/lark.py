@@ -15,7 +15,7 @@ from typing import Any
 ANYTHING = r"(?s:.*)"
 NOTHING = '""'
 CHARACTERS_MAX = 8 * 1024 * 1024
-"""What may be written for one grammar: definitions stand in it once for each argument that may refer to them."""
+"""Characters of one grammar, in which definitions are repeated for each argument that may refer to them."""
 JSON_STYLE: Mapping[str, Any] = {
     "whitespace_flexible": False,
     "item_separator": ", ?",
@@ -25,7 +25,7 @@ JSON_STYLE: Mapping[str, Any] = {
 
 
 class TooLarge(ValueError):
-    """More is to be written than ``CHARACTERS_MAX``."""
+    """The grammar would be longer than ``CHARACTERS_MAX``."""
 
 
 class Grammar:
@@ -76,7 +76,7 @@ class Grammar:
     def until(self, marker: str, never: Sequence[str] = ()) -> str:
         """Return any text up to a marker and with it, in which there is none of ``never``.
 
-        Where the marker has special tokens, it is found as plain text too: what reads answers sees no difference.
+        A marker with special tokens is found as plain text too, because the reader of answers sees no difference.
         """
         body = self.terminal(without(*never))
         plain = self.lazy(f"{body} {quoted(marker)}")

@@ -1,4 +1,4 @@
-"""Which tokens may come next, of answers that have to have a form.
+"""The tokens that may come next in answers that must have a form.
 
 Written against llguidance 1.9.1.
 """
@@ -27,7 +27,7 @@ STACK_BYTES = 128 * 1024 * 1024
 """Stack of the thread that compiles: four times the need of ``schemas.COUNT_MAX`` schemas that refer to one another. llguidance
 1.9.1 compiles each of them within the one before, with up to 8 KiB of stack. A process that runs out of stack ends."""
 LIMITS: Mapping[str, Any] = {"max_grammar_size": 100_000, "verbose_errors": False}
-"""What bounds the time to compile a grammar, beside llguidance's own limits, and keeps requests out of logs."""
+"""Limits, in addition to llguidance's own, for the time to compile a grammar. Requests stay out of logs."""
 
 
 PLACE = "failed to compile JSON schema: "
@@ -49,7 +49,7 @@ def compiling_thread() -> ThreadPoolExecutor:
 
 
 class Matcher:
-    """One answer so far, and which tokens may follow."""
+    """One answer so far, and the tokens that may follow."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Matcher:
         self.replaced = replaced
         """Counts of the parts of the form to which the answer is not held, as the answer's header has them."""
         self.failure = ""
-        """Why nothing can be said of this answer any more."""
+        """The reason why this answer can no longer be held to its form."""
         self._matcher = matcher
         self._ends = ends
         self._over = False
@@ -118,14 +118,14 @@ class Forms:
         self._end_texts = tuple(added[id] for id in sorted(self._ends) if id in added)
         self._limits = LLParserLimits(**LIMITS)
         self._known: collections.OrderedDict[str, Any] = collections.OrderedDict()
-        """By their text: compiled, or why they cannot be, which takes longer to find out."""
+        """By their text: the compiled grammar, or the reason why there is none, which takes longer to find."""
         self._lock = threading.Lock()
 
     def begin(self, asked: Asked, resume: Sequence[int]) -> Matcher:
-        """Return what a new answer has to be, of which the tokens ``resume`` exist. Raises ``Inexpressible``, ``Unfit``.
+        """Return the matcher of an answer that already has the tokens ``resume``. Raises ``Inexpressible``, ``Unfit``.
 
-        A tool that calls cannot be held to is left free where no call is required, and ``Matcher.replaced`` counts it: one of
-        twenty tools does not take the others with it.
+        If no call is required, a tool to whose schema calls cannot be held is left free, and ``Matcher.replaced``
+        counts it. So one of twenty tools does not affect the others.
         """
         left: Asked | None = asked
         while left is not None:
@@ -170,7 +170,7 @@ class Forms:
         return LLMatcher(self._tokenizer, grammar, log_level=0, limits=self._limits)
 
     def _reason(self, error: str, asked: Asked, path: str) -> Inexpressible:
-        """Return what of a request cannot be compiled: a schema within it, or all of it together."""
+        """Return the part of a request that cannot be compiled: a schema within it, or the whole."""
         for schema, where in schemas_of(asked):
             if self._refuses(schema):
                 return Inexpressible(*culprit(schema, where, self._refuses))
@@ -183,7 +183,7 @@ class Forms:
 
 
 def _first_line(error: str) -> str:
-    """Return what llguidance says, without the place in a grammar that nobody has seen."""
+    """Return llguidance's message without the place in the grammar, which the client has never seen."""
     line = error.strip().partition("\n")[0]
     if "oneOf constraints" in line:
         return "answers cannot be held to a oneOf whose alternatives overlap: write anyOf"
@@ -195,7 +195,7 @@ def _first_line(error: str) -> str:
 
 
 def _tokenizer(loaded: Loaded) -> Any:
-    """Return the tokenizer as llguidance has it; None where it is not one of ``tokenizers``."""
+    """Return llguidance's form of the tokenizer; None if it is not one of ``tokenizers``."""
     serialized = loaded.tokenizer.serialized()
     if serialized is None:
         return None

@@ -1,8 +1,8 @@
-"""JSON Schemas that an answer is held to: checked before they are compiled, with the path of what cannot be. Pure.
+"""JSON Schemas that an answer is held to: checked before they are compiled; an error has the path. Pure.
 
-Of draft 2020-12, llguidance enforces a part and refuses most of the rest (``docs/json_schema.md`` of llguidance 1.9.1). What
-it takes and does not enforce is refused here: ``docs/endpoint.md`` has the table, and a test holds it against the JSON
-Schema Test Suite.
+Of draft 2020-12, llguidance enforces a part and refuses most of the rest (``docs/json_schema.md`` of llguidance
+1.9.1). The parts that it takes and does not enforce are refused here: ``docs/endpoint.md`` has the table, and a test
+holds it against the JSON Schema Test Suite.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Schema = Mapping[str, Any]
 
 BYTES_MAX = 256 * 1024
 TOOLS_BYTES_MAX = 4 * BYTES_MAX
-"""The same of all tools together whose calls are held to theirs."""
+"""The same for the schemas of all tools together."""
 DEPTH_MAX = 64
 """Levels of schemas within schemas."""
 COUNT_MAX = 4000
 """Schemas within one. Of so many arguments that may be left out, llguidance takes five seconds to make a grammar."""
 TRIALS_MAX = 200
-"""Schemas that are compiled to find out which one cannot be."""
+"""Schemas that are compiled to find the one that cannot be."""
 
 UNENFORCED = [
     "not",

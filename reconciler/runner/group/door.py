@@ -1,7 +1,8 @@
-"""A rank's door: anyone may knock, and nobody who cannot show membership keeps others out.
+"""A rank's door: anyone may knock, and a stranger cannot keep members out.
 
-Who does not belong is shown out without a word and is no error: a scanner, a client with a wrong address. Each may send
-so many bytes in so many seconds, and only so many may stand there; the next one makes the oldest silent one leave.
+A stranger, such as a scanner or a client with a wrong address, is shown out without a word. This is no error. The
+bytes and seconds of each guest and the number of guests are limited; one guest too many makes the oldest silent one
+leave.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from reconciler.wire.codec import WireError
 
 STRANGER_BYTES_MAX = 16 * 1024
-"""Who sends more before it has shown membership is shown out."""
+"""A guest that sends more before it has shown membership is shown out."""
 STRANGER_SECONDS = 10.0
 STRANGERS_MAX = 64
 BACKLOG = 1024
@@ -30,14 +31,14 @@ log = logging.getLogger("reconciler.runner")
 
 
 class Guest(Protocol[Proof]):
-    """What is said on one connection until it is known who is there."""
+    """The talk on one connection until the other side has shown membership."""
 
     def take(self) -> int:
         """Take what the socket has; return the number of bytes. Raises ``OSError`` and ``WireError``."""
 
     def proof(self) -> Proof | None:
-        """Answer what was taken; return what shows membership, None while that is not complete. Raises ``OSError``
-        and ``WireError`` for one that does not belong here."""
+        """Answer the bytes taken; return the proof of membership, None while it is not complete. Raises ``OSError``,
+        and ``WireError`` for a stranger."""
 
 
 class _Standing(Generic[Proof]):
@@ -62,7 +63,7 @@ class Door(Generic[Proof]):
     ) -> None:
         """``welcome`` makes the guest of a connection, which does not block."""
         self.strangers = 0
-        """How many were shown out."""
+        """Guests that were shown out."""
         self._welcome = welcome
         self._listeners = listeners
         self._standing: dict[int, _Standing[Proof]] = {}
@@ -72,8 +73,8 @@ class Door(Generic[Proof]):
             self._selector.register(listener, selectors.EVENT_READ)
 
     def admitted(self, until: float) -> Iterator[tuple[Proof, socket.socket]]:
-        """Yield who has shown membership, each with its connection, which is then the caller's; end at ``until``, a time
-        of ``time.monotonic``."""
+        """Yield each proof of membership with its connection, which is then the caller's. End at ``until``, a time of
+        ``time.monotonic``."""
         while (left := until - time.monotonic()) > 0:
             events = self._selector.select(min(LOOK_SECONDS, left))
             ready = [key.fileobj for key, _ in events]
@@ -86,7 +87,7 @@ class Door(Generic[Proof]):
             self._show_out(s for s in [*self._standing.values()] if s.until < time.monotonic())
 
     def close(self) -> None:
-        """Show out everybody who is there still, and say how many there were."""
+        """Show out all guests that are still there, and log the number of strangers."""
         self._show_out([*self._standing.values()])
         self._selector.close()
         if self.strangers:

@@ -43,8 +43,8 @@ def init_jaccl(config: RankConfig, side: SideChannel, shim: int) -> Any:
     """The group, an ``mx.distributed.Group`` of exactly ``config.size`` ranks.
 
     ``init`` holds the interpreter's lock but while it waits for other ranks, which it does in ``side``: there the
-    watch ends it when one of them is gone, and its own bound when they are late. What blocks in the driver ends by
-    a signal, where the driver lets it. Raises ``RankEnd`` with what the first error of this process means,
+    watch ends it when one of them is gone, and its own bound when they are late. A call that blocks in the driver
+    ends by a signal, if the driver allows it. Raises ``RankEnd`` with what the first error of this process means,
     ``VERBS`` where nothing is known of it, or ``WRONG_GROUP``.
     """
     try:

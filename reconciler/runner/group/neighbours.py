@@ -1,7 +1,7 @@
-"""The connections of MLX's ring, made by the ranks themselves, because MLX takes whoever connects first for a neighbour.
+"""The connections of MLX's ring, made by the ranks themselves, because MLX trusts the first client that connects.
 
 Each rank accepts the one before it and connects to the one after it. Both show that they know the group's secret,
-without sending it: each answers the other's random bytes. What is sent later is MLX's, and not sealed.
+without sending it: each answers the other's random bytes. Later data is MLX's own and not encrypted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def meet(
     """Return the connections to the rank before and to the rank after this one; both block. ``ring``: the ports at which
     the ranks listen, in order. Raises ``RankEnd(RENDEZVOUS)``.
 
-    The last rank connects first, and every other one accepts first: so they meet one after the other.
+    The last rank connects first, and every other rank accepts first, so they meet one after the other.
     """
     rank, size = config.id.rank, config.size
     deadline = time.monotonic() + config.rendezvous_seconds
@@ -76,7 +76,8 @@ class _Bond:
     accepts: int
 
     def proof(self, role: str, nonces: bytes) -> bytes:
-        """Return what only a member can answer. ``nonces``: of the one that connects, then of the one that accepts."""
+        """Return the answer that only a member can give. ``nonces``: of the one that connects, then of the one that
+        accepts."""
         said = f"{PURPOSE}: {role} {self.connects} {self.accepts} ".encode()
         return hmac.new(self.secret, said + nonces, hashlib.sha256).digest()
 
@@ -129,7 +130,7 @@ def _admit(bond: _Bond, listener: socket.socket, deadline: float) -> socket.sock
 
 
 class _Guest:
-    """Who may be the neighbour: its random bytes, and then the answer to ours."""
+    """A possible neighbour: it sends random bytes, and then its answer to ours."""
 
     def __init__(self, bond: _Bond, connection: socket.socket) -> None:
         self._bond = bond

@@ -2,7 +2,7 @@
 
 MLX's ring has no authentication, and waits for its neighbours without a limit. So the ranks connect to each other
 themselves (``neighbours.py``). MLX then forms its ring with sockets of this process alone, on loopback, and the
-neighbours' connections are put in their place. Who has connected to MLX on loopback is cut off by that as well.
+neighbours' connections are put in their place. This also cuts off any stranger that has connected to MLX on loopback.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .init import call_the_roll, checked, interrupted, timed_out
 from .sums import exchange_once
 
 WAIT_MICROSECONDS = 1000
-"""How long a socket of the group waits in the kernel before MLX's thread checks again."""
+"""Time that a socket of the group waits in the kernel before MLX's thread checks again."""
 LOOPBACK = "127.0.0.1"
 ATTEMPTS_MAX = 3
 """Attempts to form the ring with ourselves: somebody may take the port before MLX does."""
@@ -146,8 +146,8 @@ def _sockets() -> set[int]:
 
 
 def _free_address() -> tuple[str, int]:
-    """Return an address of loopback at which nobody listens. It is not held until MLX listens there: where two sockets
-    may share a port, macOS may give a connection to the one that does not listen."""
+    """Return an address of loopback at which nobody listens. It is not reserved until MLX listens
+    there: if two sockets share a port, macOS may give a connection to the socket that does not listen."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as free:
         free.bind((LOOPBACK, 0))
         host, port = free.getsockname()

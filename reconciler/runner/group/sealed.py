@@ -1,8 +1,8 @@
 """Sealed connections: TLS 1.3 between ranks, each of which shows that it has the group's certificate and its key.
 
-The certificate is made for one epoch and is the only one that is trusted, so whoever completes a handshake is a rank of
-this group. OpenSSL works on memory here, and the socket stays outside: its objects must not be used by two threads at
-once, and the main thread sends while the watch's thread receives.
+The certificate is made for one epoch, and no other is trusted. So a peer that completes a handshake is a rank of this
+group. OpenSSL works on memory here, and the socket stays outside: two threads must not use its objects at the same
+time, and the main thread sends while the watch's thread receives.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Sealed:
         return self.connection.fileno()
 
     def shake_hands(self) -> bool:
-        """Go on with the handshake, as far as data has arrived; return whether it is complete. Raises ``OSError``."""
+        """Continue the handshake as far as data has arrived; return whether it is complete. Raises ``OSError``."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:

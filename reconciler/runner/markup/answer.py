@@ -1,4 +1,4 @@
-"""From the text of an answer to its parts, whatever family wrote it."""
+"""Turns the text of an answer into its parts, for every family of models."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .reading import SPACE, Malformed, Reading, Text
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """How a family of models writes answers."""
+    """The way in which a family of models writes answers."""
 
     name: str
     format: Format | None = None
-    """How it writes tool calls; None: not at all."""
+    """The format of its tool calls; None: it writes none."""
     thinking: Sequence[tuple[str, str]] = ()
-    """What begins and ends reasoning."""
+    """Pairs of strings that begin and end reasoning."""
     dropped: Sequence[str] = ()
     """Markers around content, which are no part of it."""
 
@@ -34,22 +34,22 @@ class Family:
         yield from _read_plain(self, reader)
 
     def opened(self, prompt: str) -> str:
-        """Return what ends the reasoning that a prompt has begun; empty if it has begun none."""
+        """Return the string that ends the reasoning that a prompt has begun; empty if it has begun none."""
         tail = prompt.rstrip(SPACE)
         return next((end for start, end in self.thinking if tail.endswith(start.rstrip(SPACE))), "")
 
 
 class Reader:
-    """What reading an answer works on."""
+    """The state of reading an answer."""
 
     def __init__(
         self, text: Text, calls: Calls | None, out: list[Part], reasoning_ends: str, formed: bool = False
     ) -> None:
         self.formed = formed
-        """Whether the content has a form: then it is all that is neither reasoning nor calls before it."""
+        """The content has a form: then it is everything after the reasoning and the calls at the beginning."""
         self.text = text
         self.calls = calls
-        """None where the request offers no tools: then nothing is a call."""
+        """None if the request offers no tools: then no text is a call."""
         self.reasoning_ends = reasoning_ends
         self._out = out
         self._space = ""
@@ -93,7 +93,7 @@ class Reader:
 
 
 class Parser:
-    """Is fed the text of one answer in pieces, cut anywhere, and gives its parts."""
+    """Takes the text of one answer in pieces, cut anywhere, and gives its parts."""
 
     def __init__(
         self, family: Family, tools: Sequence[Mapping[str, Any]], prompt: str, formed: bool = False
@@ -115,7 +115,7 @@ class Parser:
         return self._run()
 
     def end(self) -> list[Part]:
-        """Return what was held back, at the end of the answer."""
+        """Return the parts that were held back, at the end of the answer."""
         self._text.ended = True
         return self._run()
 

@@ -1,4 +1,4 @@
-"""What formats report of the calls that they read, and the arguments that tools declare."""
+"""Calls as the formats report them, and the arguments that tools declare."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from .parts import Arguments, CallBegun, CallEnded, CallWithdrawn, Part
 from .reading import Malformed, Reading, Text
 
 _NAME = re.compile(r"""[^\s<>{}()\[\]"'`,;=]+""")
-"""What a tool may be called that nobody offers: an agent says so to its model, which then knows."""
+"""Names that a tool may have although the request does not offer it: the client can tell the model about the
+mistake."""
 _DEFINED = frozenset({"$defs", "definitions", "enum", "const", "default", "examples"})
 INLINED_MAX = 20_000
-"""Values of a schema that are looked at to find references."""
+"""Values of a schema that are searched for references."""
 INLINED_DEPTH = 16
 """References that lead to one another."""
 REFERENCE_MAX = 1024
@@ -33,12 +34,12 @@ class Calls:
         """Calls that are complete."""
 
     def aside(self) -> list[Part]:
-        """Let the parts of calls go into a list of their own from here on, and return that."""
+        """Put the parts of calls into a separate list from here on, and return it."""
         self._parts = []
         return self._parts
 
     def onward(self) -> None:
-        """Let them go on to the answer again."""
+        """Put them into the answer again."""
         self._parts = self._out
 
     def add(self, parts: Sequence[Part]) -> None:
@@ -63,7 +64,7 @@ class Calls:
             self._parts.append(Arguments(text))
 
     def end(self) -> None:
-        """Complete the call: what was read of it cannot be given back any more."""
+        """Complete the call. Its text can no longer be put back."""
         self._parts += (Arguments("}"), CallEnded())
         self._open = False
         self.count += 1
@@ -80,17 +81,17 @@ class Calls:
         return self._schemas.get(name, {}).get(key)
 
     def declared(self, name: str) -> Sequence[str]:
-        """Return what the arguments of a tool are called, as far as they are declared."""
+        """Return the names of the declared arguments of a tool."""
         return tuple(self._schemas.get(name, ()))
 
     @property
     def names(self) -> Sequence[str]:
-        """Return what the tools of the request are called."""
+        """Return the names of the request's tools."""
         return tuple(self._schemas)
 
 
 class Format(Protocol):
-    """How a family writes tool calls."""
+    """The way in which a family writes tool calls."""
 
     @property
     def starts(self) -> Sequence[str]:
@@ -118,9 +119,9 @@ def _named(tool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def inlined(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema with what it refers to in the place of references, but for those within themselves.
+    """Return a schema with its references replaced by their targets, except those within themselves.
 
-    A single ``allOf``, as some libraries write around a reference, is what it has in it.
+    A single ``allOf``, which some libraries write around a reference, is replaced by its content.
     """
     left = [INLINED_MAX]
 
@@ -149,7 +150,7 @@ def inlined(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _target(schema: Mapping[str, Any], reference: str) -> Any:
-    """Return what a reference within a schema points to; None if there is no such thing."""
+    """Return the target of a reference within a schema; None if there is none."""
     if not reference.startswith("#/") or len(reference) > REFERENCE_MAX:
         return None
     found: Any = schema

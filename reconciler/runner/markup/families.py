@@ -1,4 +1,4 @@
-"""Which family a model belongs to: by what its chat template and its vocabulary say, never by its name.
+"""Finds the family of a model from its chat template and its vocabulary, never from its name.
 
 The formats are those that the chat templates of llama.cpp's collection render and ask for (``models/templates``; each is
 in the table of ``docs/models.md``), checked against mlx-lm's ``tool_parsers`` and vLLM's ``vllm/tool_parsers``.
@@ -37,7 +37,7 @@ THINKING = (
     ("Here's my thought process:", "Here's my response:"),
     ("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"),
 )
-"""What begins and ends reasoning, in any family."""
+"""Strings that begin and end reasoning, in any family."""
 
 _DSML = "｜DSML｜"
 _M3 = "]<]minimax[>["

@@ -23,20 +23,20 @@ class HeadedCalls:
 
     call: str
     separators: Sequence[str]
-    """What ends a head."""
+    """Strings that end a head."""
     ends: Sequence[str]
-    """What ends a call; may be missing."""
+    """Strings that end a call; may be missing."""
     head: re.Pattern[str] = re.compile(r"(?P<name>.+)", re.DOTALL)
     """The whole head: ``name``, and ``id`` where the model gives one."""
     written: Sequence[tuple[str, str]] = ()
-    """What models write before and after the arguments, in one way or another, with ``{name}``, ``{number}`` and ``{id}``."""
+    """Texts before and after the arguments, for each way to write them, with ``{name}``, ``{number}`` and ``{id}``."""
     inner: Sequence[str] = ()
     """Markers within a head."""
     section: str = ""
-    """What begins several calls; empty where each stands alone."""
+    """The string that begins several calls; empty if each stands alone."""
     section_ends: Sequence[str] = ()
     listed: JsonCalls | None = None
-    """The format where ``call`` is followed by a list."""
+    """The format if a list follows ``call``."""
     bare: bool = False
 
     @property

@@ -20,7 +20,7 @@ _ZEROS = re.compile(r"0+[1-9]\d*")
 _WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 _ENDS = " \t\r\n,:=()[]{}<"
 _AFTER = (",", ":", ")", "]", "}")
-"""What may follow a string."""
+"""Characters that may follow a string."""
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\n": "", "b": "\b", "f": "\f", "0": "\0", "a": "\a", "v": "\v"}
 _DIGITS = {"x": 2, "u": 4, "U": 8}
 

@@ -1,7 +1,7 @@
 """Calls of MiniMax M3: each argument is an element named after it, with elements in it, behind a marker of their own.
 
-Facts from its chat template: lists are elements named ``item``, a null is left out. What the text of an element stands
-for is said by the tool's schema alone.
+Facts from its chat template: lists are elements named ``item``, a null is left out. Only the tool's schema
+gives the type of an element's text.
 """
 
 from __future__ import annotations

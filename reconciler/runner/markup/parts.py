@@ -1,4 +1,4 @@
-"""What an answer's text is made of."""
+"""The parts of an answer's text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CallEnded:
 class CallWithdrawn:
     """The call that was begun last turned out to be none: its text follows as content.
 
-    Its fragments joined are no JSON, for the last brace of arguments is kept back until the call is complete.
+    Its fragments joined are no JSON, because the last brace of arguments is held back until the call is complete.
     """
 
 

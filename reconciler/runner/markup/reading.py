@@ -1,7 +1,7 @@
 """Text that comes in pieces, read as if all of it were there.
 
-Readers are generators: each ``yield`` waits for more text. So a format is written as a plain recursive descent, and what
-it finds cannot depend on where the pieces were cut.
+Readers are generators: each ``yield`` waits for more text. So a format is written as a plain recursive descent, and its
+result cannot depend on where the pieces were cut.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Text:
         self._read: list[str] = []
         self._drafted: list[str] | None = None
         self._passing: tuple[Set[str], Sink] | None = None
-        """What ``copy_until`` looks for, and where text goes, while it has read all that has come."""
+        """While ``copy_until`` waits for text: the first characters of its markers, and the sink for other text."""
         self.ended = False
         """No more text will come."""
 
     def passes(self, text: str) -> bool:
-        """Do what reading this text would do, if that is no more than to pass it on. Return whether it was."""
+        """Pass this text on if reading it would do no more than that. Return whether it was passed on."""
         if self._passing is None:
             return False
         firsts, sink = self._passing
@@ -51,19 +51,19 @@ class Text:
         self._position = 0
 
     def keep(self) -> None:
-        """Keep what is read from here on, for ``kept``."""
+        """Keep the text that is read from here on, for ``kept``."""
         self._read = []
 
     def kept(self) -> str:
-        """Return what was read since ``keep``."""
+        """Return the text that was read since ``keep``."""
         return "".join(self._read)
 
     def draft(self) -> None:
-        """Keep what is read from here on apart, for ``drafted``."""
+        """Keep the text that is read from here on separately, for ``drafted``."""
         self._drafted = []
 
     def drafted(self) -> str:
-        """Return what was read since ``draft``."""
+        """Return the text that was read since ``draft``."""
         return "".join(self._drafted or ())
 
     def draft_over(self) -> None:
@@ -159,14 +159,14 @@ class Text:
         return "".join(before), found
 
     def push(self, text: str) -> None:
-        """Put back what was read last."""
+        """Put back the text that was read last."""
         for kept in filter(None, (self._read, self._drafted)):
             kept[:] = ["".join(kept)[: -len(text) or None]]
         self._left = text + self._left[self._position :]
         self._position = 0
 
     def rest(self) -> str:
-        """Read all that has come."""
+        """Read all the text that has come."""
         rest = self._left[self._position :]
         self._advance(len(rest))
         return rest

@@ -4,9 +4,9 @@ Qwen3-Coder and Nemotron 3, Step 3.5, Seed, GLM 4.5 and later, Hunyuan 3, Ling, 
 MiniCPM 5, Muse and Kimi K3 write so; the tags are those of their chat templates. A value is text where the tool's schema
 says so (``values``). A closing tag ends a value only if another tag of the format follows, so that a value may mention it.
 
-Salvaged, as vLLM and llama.cpp do: calls without the tag around them, which Qwen3-Coder and DeepSeek forget; a closing tag
-that is missing before the next argument or at the end; arguments that are wrapped in one argument too many; and calls as
-JSON between the tags, as LongCat writes them too.
+As in vLLM and llama.cpp, these mistakes are mended. The tag around calls is missing (Qwen3-Coder, DeepSeek). A
+closing tag is missing before the next argument or at the end. Arguments are wrapped in one argument too many. Calls
+are JSON between the tags, as LongCat writes them too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .values import TEXT, begins_other, kinds_of, typed, unquoted, value_json
 
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 WRAPPERS = ("arguments", "input", "properties")
-"""What models call an argument that they wrap all others in."""
+"""Names of an argument in which models wrap all others."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,19 +34,21 @@ class TaggedCalls:
 
     call: str
     head_ends: Sequence[str]
-    """What ends the name; those that are also ``value`` or ``ends`` are left unread."""
+    """Strings that end the name. Those that are also ``value`` or ``ends`` are left unread."""
     value: str
     value_begins: str
     value_ends: str
     ends: str
     key: re.Pattern[str] = re.compile(r"(?P<key>[^\"]*)")
-    """What stands between ``value`` and ``value_begins``, without the space around it; ``text`` says whether it is text."""
+    """Matches the text between ``value`` and ``value_begins``, stripped. Its group ``text`` says whether the value is
+    text."""
     name: re.Pattern[str] = re.compile(r"(?P<name>.*)", re.DOTALL)
-    """What stands between ``call`` and ``head_ends``, likewise."""
+    """Matches the text between ``call`` and ``head_ends``, stripped."""
     name_written: str = "{name}"
-    """What models write between ``call`` and ``head_ends``."""
+    """The text that models write between ``call`` and ``head_ends``."""
     key_written: str = "{key}"
-    """What they write between ``value`` and ``value_begins``: ``{textual}`` is true or false, ``{type}`` that of JSON."""
+    """The text that they write between ``value`` and ``value_begins``: ``{textual}`` is true or false, ``{type}`` a
+    JSON type."""
     region: Sequence[str] = ()
     region_ends: Sequence[str] = ()
     lines: bool = False
@@ -115,7 +117,7 @@ class TaggedCalls:
         calls.end()
 
     def _key(self, text: Text) -> Reading[tuple[str, str | None]]:
-        """Read what an argument is called, and what is said of its type."""
+        """Read the name of an argument, and its type if the model gives it."""
         written, _ = yield from text.until(self.value_begins)
         yield from text.expect(self.value_begins)
         found = self.key.fullmatch(written.strip())
@@ -171,7 +173,8 @@ class TaggedCalls:
     def _copy_value(
         self, text: Text, ends: Sequence[str], sink: Sink, goes_on: Callable[[], bool], following: _Following
     ) -> Reading[None]:
-        """Copy a value up to the tag that closes it, and read that. ``goes_on`` says whether what was copied has no end."""
+        """Copy a value up to its closing tag, and read the tag. ``goes_on`` says whether the copied text is
+        incomplete."""
         tags = (*ends, *following.arguments, *((self.ends,) if self.value_ends in ends else ()))
         line = "\n" if self.lines else ""
         markers = (*tags, *(line + tag for tag in tags))
@@ -207,20 +210,20 @@ class _Following:
     """The texts that may follow a value whose closing tag is missing."""
 
     arguments: Sequence[str]
-    """The beginnings of the arguments that are declared and not written yet."""
+    """The beginnings of the declared arguments that are not written yet."""
     calls: Sequence[str]
-    """Those of calls."""
+    """The beginnings of calls."""
     own_line: bool = False
-    """Whether the value begins on a line of its own, so that what follows it does too."""
+    """The value begins on a line of its own, so the text after it does too."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Value:
-    """What is known of a value before it is read."""
+    """The facts about a value before it is read."""
 
     schema: Any
     said: bool | None
-    """Whether the model says that it is text."""
+    """The model says that it is text, or that it is not; None if it says neither."""
 
     def is_text(self, first: str) -> bool:
         """Return whether the value is text, whatever comes after its first character."""

@@ -1,7 +1,8 @@
-"""The values of arguments that are not written as JSON: what they are is said by the tool's schema. Pure.
+"""The values of arguments that are not written as JSON. The tool's schema gives their types. Pure.
 
-Where a schema allows text and something else too, a value is the something else if it is JSON of that type, and text if
-not. So vLLM reads (``tool_parsers/utils.py``, ``coerce_to_schema_type``), and llama.cpp (``tests/test-chat.cpp``).
+If a schema allows text and another type, a value has the other type if it is JSON of that type, and is text
+otherwise. vLLM (``tool_parsers/utils.py``, ``coerce_to_schema_type``) and llama.cpp (``tests/test-chat.cpp``) read
+values in this way.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _FIRSTS: Mapping[str, str] = {
 
 
 def kinds_of(schema: Any) -> Set[str]:
-    """Return the JSON types that a schema allows, ``string`` among them for whatever is text; what declares none is text."""
+    """Return the JSON types that a schema allows; ``string`` for all kinds of text, and if the schema declares no
+    type."""
     found = _declared(schema)
     return TEXT if found is None else found
 
@@ -82,7 +84,7 @@ def _kind(value: Any) -> str:
 
 
 def takes_text(schema: Any) -> bool:
-    """Return whether a value may be text by its schema; what declares no type is."""
+    """Return whether a schema allows text, as one without a type does."""
     return "string" in kinds_of(schema)
 
 
@@ -99,7 +101,7 @@ def begins_other(first: str, schema: Any) -> bool:
 
 
 def typed(written: str, schema: Any) -> str:
-    """Return the JSON of a value as its schema has it."""
+    """Return the JSON of a value with a type of its schema."""
     kinds = kinds_of(schema)
     if "string" not in kinds:
         return value_json(written)
@@ -154,7 +156,7 @@ def _quoted(text: str) -> str:
 
 
 def _strictly(written: str) -> Any:
-    """Return what JSON stands for. Raises ``ValueError``, also for words that only Python reads."""
+    """Return the value of a JSON text. Raises ``ValueError``, also for words that only Python reads."""
 
     def refuse(word: str) -> None:
         raise ValueError(word)

@@ -159,14 +159,14 @@ class Tokenizer:
     """``TokenizerWrapper``, reduced to what a rank needs."""
 
     def __init__(self, wrapped: Any, ends: Collection[int] = ()) -> None:
-        """``ends`` are end tokens beside those of ``wrapped``."""
+        """``ends`` are end tokens in addition to those of ``wrapped``."""
         self._decoding = wrapped
-        # Encoding happens in another thread than decoding, and a fast tokenizer is not safe to share.
+        # Encoding and decoding happen in different threads, and a fast tokenizer is not safe to share.
         self._encoding = copy.deepcopy(wrapped)
         self.token_bytes_max = max(map(_bytes_of, wrapped.get_vocab()))
         """No token stands for more bytes of text."""
         self.known = reading_of(self._evidence())
-        """How this model writes reasoning and tool calls."""
+        """The way in which this model writes reasoning and tool calls."""
         self.end_ids = frozenset((*wrapped.eos_token_ids, *ends, *self._turn_ends()))
         self._silent = self._silent_ids()
         self.texts = TokenTexts(wrapped, self._silent)

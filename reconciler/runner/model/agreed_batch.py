@@ -1,6 +1,6 @@
 """Batches of mlx-lm whose sequences choose every token as all ranks of the group do.
 
-Beside ``generator`` the only module that uses ``mlx_lm``'s batch generation. Written against mlx-lm 0.32.2 and mlx 0.32.4.
+Only this module and ``generator`` use ``mlx_lm``'s batch generation. Written against mlx-lm 0.32.2 and mlx 0.32.4.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from mlx_lm.generate import GenerationBatch, PromptProcessingBatch
 from .masks import allowed_of, words_of
 
 Sampler = Callable[[Any], Any]
-"""Log-probabilities, a row per sequence, to one token per row."""
+"""From log-probabilities, a row per sequence, to one token per row."""
 Change = Callable[[Any, Any], Any]
-"""Logits, a row per sequence, and the tokens that they came after, to the logits to choose from."""
+"""From logits, a row per sequence, and the token before each row, to the logits to choose from."""
 Agree = Callable[[Any], Any]
-"""Tokens, one per row, as this rank chose them to tokens as all ranks take them."""
+"""From the tokens that this rank chose, one per row, to the tokens that all ranks take."""
 
 
 class Adjusted(Protocol):
-    """What is changed of one sequence's logits."""
+    """The changes to one sequence's logits."""
 
     def together(self, all: Sequence[Any], /) -> Change:
-        """Return what changes the logits of several such sequences, and notes what they say, until they are others."""
+        """Return a function that changes the logits of these sequences and notes their tokens; valid while the set is
+        the same."""
 
 
 class Constraint(Protocol):
-    """Which tokens of one sequence may come next."""
+    """The tokens of one sequence that may come next."""
 
     def advance(self, token: int, /) -> None:
         """Take the next token of the answer."""
@@ -43,14 +44,14 @@ class Constraint(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """How the tokens of one sequence are chosen."""
+    """The way in which the tokens of one sequence are chosen."""
 
     sampler: Sampler
     adjusted: Adjusted | None = None
     constraint: Constraint | None = None
-    """Only on the rank whose tokens all take."""
+    """Only on the rank whose tokens all ranks take."""
     likeliest: int | None = None
-    """How many of the likeliest tokens to report with each; None: not even its own log-probability."""
+    """The number of likeliest tokens to report with each token; None: not even its own log-probability."""
     scores: int | None = None
     """The same for the tokens of the prompt."""
 
@@ -61,7 +62,7 @@ class Logprobs:
 
     chosen: float
     likeliest: tuple[tuple[int, float], ...]
-    """Tokens with theirs, the likeliest first."""
+    """Tokens with their log-probabilities, the likeliest first."""
 
 
 def normalized(logits: Any) -> Any:
@@ -75,10 +76,11 @@ class Prompts(PromptProcessingBatch):  # type: ignore[misc]
     agree: Agree
 
     def score(self, tokens: list[int], following: list[int]) -> tuple[Logprobs, ...]:
-        """Read tokens of the only prompt, and compute the logits after each. Return what this rank is to report of those
+        """Read tokens of the only prompt, and compute the logits after each. Return this rank's report of the tokens
         that follow each.
 
-        All ranks compute the logits: the last layers talk to the others, and nothing of the cache needs what they say.
+        All ranks compute the logits, because the last layers communicate, and the cache alone would not need their
+        results.
         """
         self.tokens[0] += tokens
         logits = self.model(mx.array([tokens]), cache=self.prompt_cache)[0]
@@ -122,7 +124,7 @@ class AgreedBatch(GenerationBatch):  # type: ignore[misc]
         """The sequences that ``_change`` is about, in the order of their rows."""
         self._change: Change
         self._answering = False
-        """Whether the tokens to go on from are those of answers, and not the last ones of prompts."""
+        """The last tokens are those of answers, and no longer those of prompts."""
         super().__init__(**batch)
         self._answering = True
 
@@ -130,8 +132,8 @@ class AgreedBatch(GenerationBatch):  # type: ignore[misc]
         """Begin the next step and wait for this one's tokens, as ``GenerationBatch`` does, with two differences.
 
         The agreement is part of the step's graph, so that the next step does not wait for this thread to ask
-        for it; and log-probabilities are reported of those sequences alone that are to. Where tokens are held to
-        something, this thread finds out which may come next while the model computes.
+        for it; and log-probabilities are reported only for sequences that request them. If a constraint holds,
+        this thread finds the tokens that may come next while the model computes.
         """
         tokens = self._current_tokens = self._next_tokens
         logits = self.model(tokens[:, None], cache=self.prompt_cache)[:, -1, :]
@@ -148,8 +150,8 @@ class AgreedBatch(GenerationBatch):  # type: ignore[misc]
         return values, reported
 
     def _allowed(self, logits: Any, tokens: Any) -> Any:
-        """Begin to compute the logits, wait for the tokens before them, and return which may follow these; None if any
-        may."""
+        """Begin to compute the logits, wait for the tokens before them, and return the tokens that may follow; None
+        if all may."""
         held = [(row, choice.constraint) for row, choice in enumerate(self.samplers) if choice.constraint]
         if not held:
             return None
@@ -177,7 +179,7 @@ class AgreedBatch(GenerationBatch):  # type: ignore[misc]
         return mx.concatenate(rows)
 
     def _adjust(self, logprobs: Any, logits: Any, tokens: Any) -> Any:
-        """Return log-probabilities with those changed that are to be, in one go for all of their sequences."""
+        """Return log-probabilities with all changes, computed together for all sequences that have any."""
         found = [(row, choice.adjusted) for row, choice in enumerate(self.samplers) if choice.adjusted]
         adjusted = [one for _, one in found]
         if adjusted != self._changed:
@@ -190,7 +192,7 @@ class AgreedBatch(GenerationBatch):  # type: ignore[misc]
         return logprobs
 
     def _reports(self, logits: Any) -> list[_Row | None]:
-        """Begin to compute what is reported of the next tokens."""
+        """Begin to compute the reports of the next tokens."""
         asked = {row: c.likeliest for row, c in enumerate(self.samplers) if c.likeliest is not None}
         if not asked:
             return [None] * len(self.samplers)
@@ -202,7 +204,7 @@ class AgreedBatch(GenerationBatch):  # type: ignore[misc]
 
 
 def _report(logits: Any, tokens: Any, most: int) -> _Report:
-    """Begin to compute what is reported of a token for each row of logits, with so many likely ones at most."""
+    """Begin to compute the report of a token for each row of logits, with ``most`` likely tokens at most."""
     logprobs = normalized(logits.astype(mx.float32))
     chosen = mx.take_along_axis(logprobs, tokens[:, None], axis=-1)
     count = min(most, logprobs.shape[-1])
@@ -213,7 +215,7 @@ def _report(logits: Any, tokens: Any, most: int) -> _Report:
 
 @dataclasses.dataclass(frozen=True)
 class _Report:
-    """Arrays, a row for each sequence that reports; without ids if none wants to know of likely tokens."""
+    """Arrays, a row for each sequence that reports; without ids if none requests likely tokens."""
 
     chosen: Any
     ids: Any
@@ -235,7 +237,7 @@ def _ordered(ids: Sequence[int], logprobs: Sequence[float]) -> tuple[tuple[int, 
 
 @dataclasses.dataclass(frozen=True)
 class _Row:
-    """What one sequence reports."""
+    """The report of one sequence."""
 
     report: _Report
     place: int

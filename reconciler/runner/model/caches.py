@@ -1,4 +1,5 @@
-"""What ``mlx_lm`` keeps of the tokens that a model has read: whether it can be kept beyond a sequence, and how large it is.
+"""The caches in which ``mlx_lm`` keeps the tokens that a model has read: their size, and whether other sequences can
+use them.
 
 Written against mlx-lm 0.32.2.
 """
@@ -21,7 +22,7 @@ Cache = list[Any]
 """The caches of one sequence, one for each layer of this rank."""
 
 NOT, EXACT, ANY = range(3)
-"""How the cache of a sequence can be used for others: not at all, only with all of its tokens, or with any first part."""
+"""Ways to use the cache of a sequence for others: not at all, only with all of its tokens, or with any first part."""
 NAMES = (PromptReuse.NONE, PromptReuse.WHOLE, PromptReuse.ANY)
 """Their names on the wire."""
 SIZES_MAX = 6
@@ -30,25 +31,25 @@ SIZES_MAX = 6
 
 @dataclasses.dataclass(frozen=True)
 class Footprint:
-    """What the cache of a sequence takes on each rank of a group, and how it can be reused."""
+    """The size of a sequence's cache on each rank of a group, and the way in which it can be reused."""
 
     reuse: int
     """``NOT``, ``EXACT`` or ``ANY``: the least that holds for the layers of every rank."""
     ranks: tuple[tuple[tuple[int, int], ...], ...]
-    """For each rank, pairs of tokens and bytes: so many for each token, up to that number of tokens (0: all)."""
+    """For each rank, pairs of tokens and bytes: the bytes for each token, up to that number of tokens (0: all)."""
     why: str = ""
-    """For ``NOT`` the reason, as far as this rank's layers are one."""
+    """For ``NOT`` the reason, if this rank's layers give one."""
 
     def bytes(self, tokens: int) -> int:
-        """Return the bytes that so many tokens take on the rank that needs the most."""
+        """Return the bytes that this number of tokens takes on the rank that needs the most."""
         return max(self.bytes_on(rank, tokens) for rank in range(len(self.ranks)))
 
     def bytes_on(self, rank: int, tokens: int) -> int:
-        """Return the bytes that so many tokens take on one rank."""
+        """Return the bytes that this number of tokens takes on one rank."""
         return sum(size * min(tokens, most or tokens) for most, size in self.ranks[rank])
 
     def fitting(self, size: int) -> int:
-        """Return the most tokens whose cache takes no more than so many bytes on any rank, 0 if not even one's."""
+        """Return the most tokens whose cache takes at most ``size`` bytes on every rank; 0 if one token takes more."""
         low, high = 0, 1
         while self.bytes(high) <= size and high < 1 << 40:
             low, high = high, 2 * high

@@ -1,7 +1,7 @@
 """Checks the files of a model before anything expensive is done with them.
 
 ``mlx_lm`` loads shards leniently: a missing tensor stays random there, and a missing file shows up as a
-model that talks nonsense. What the files say about themselves is enough to find that out first.
+model that talks nonsense. The files' own indexes and headers show both before loading.
 """
 
 from __future__ import annotations

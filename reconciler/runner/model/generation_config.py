@@ -1,4 +1,4 @@
-"""What a model says of its own sampling: ``generation_config.json``, as ``transformers`` and vLLM read it."""
+"""A model's own sampling defaults: ``generation_config.json``, as ``transformers`` and vLLM read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("reconciler.runner")
 
 
 def read_sampling(directory: Path) -> SamplingDefaults:
-    """Return a model's defaults. A value that says nothing is left out, and named in the log."""
+    """Return a model's defaults. An invalid value is left out, and named in the log."""
     try:
         content = json.loads((directory / NAME).read_bytes())
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def read_sampling(directory: Path) -> SamplingDefaults:
 
 
 def sampling_of(content: Mapping[str, Any]) -> tuple[SamplingDefaults, tuple[str, ...]]:
-    """Return the defaults in a file's content, and the names of those that say nothing."""
+    """Return the defaults in a file's content, and the names of invalid values."""
     given = {name: content[name] for name in _FIELDS if content.get(name) is not None}
     odd = tuple(name for name, value in given.items() if not (_is_number(value) and _FIELDS[name](value)))
     known = {name: value for name, value in given.items() if name not in odd}
@@ -48,7 +48,7 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "min_p": lambda value: 0 <= value <= 1,
     "repetition_penalty": lambda value: 0.01 <= value <= 100,
 }
-"""What a value must be, as of a request; a ``top_k`` of -1 is off, as 0 is."""
+"""Valid values, as in a request. A ``top_k`` of -1 is off, as 0 is."""
 
 
 def _is_number(value: object) -> bool:

@@ -27,7 +27,7 @@ from .agreed_batch import Agree, AgreedBatch, Choice, Logprobs, Prompts
 from .caches import Cache, first_part, keep
 
 CLEARED_EVERY = 512
-"""Steps after which MLX gives back the memory that it keeps for arrays to come, as ``BatchGenerator`` does."""
+"""Steps after which MLX frees the memory that it keeps for later arrays, as in ``BatchGenerator``."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Token:
     id: int
     ended: str
     logprobs: Logprobs | None = None
-    """Where its sequence reports them."""
+    """Present if its sequence reports them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Read:
     done: int
     total: int
     logprobs: tuple[Logprobs, ...] = ()
-    """Those of the tokens after each that was read, where its sequence reports them of its prompt."""
+    """Those of the token after each that was read, if its sequence reports them for its prompt."""
 
 
 @dataclasses.dataclass
@@ -66,7 +66,7 @@ class _Prompt:
     stop: StopSequences
     scored: bool = False
     batch: Prompts | None = None
-    """What has read a part of it, in place of ``cache``."""
+    """The batch that has read a part of it; replaces ``cache``."""
 
 
 class Generator:
@@ -78,7 +78,7 @@ class Generator:
     """
 
     def __init__(self, loaded: Loaded, agree: Agree, keeps: bool = False) -> None:
-        """``keeps`` is whether what has ended can still be kept before the next step."""
+        """``keeps``: the caches of sequences that have ended can still be kept before the next step."""
         self._keeps = keeps
         self._ended: dict[int, Cache] = {}
         self.end_ids = loaded.tokenizer.end_ids

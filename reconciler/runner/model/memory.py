@@ -23,10 +23,10 @@ from .adapter import FOREIGN_ERRORS
 SHORT, LONG = 256, 512
 """Lengths at which caches are compared: they grow in steps of 256 tokens (``KVCache.step``)."""
 VALUES = (0, 1)
-"""What a model is told where it asks for a value, such as the number of an expert: how much it keeps must be the same
-whatever that is."""
+"""Answers to a model that asks for a value, such as the number of an expert. Its cache must have the same size for
+both."""
 ASKED_MAX = 10_000
-"""Values that a model may ask for: one that asks until the answer is another would never end."""
+"""Values that a model may ask for. A model that asks until the answer changes would never end."""
 OWN_MODULES = "mlx_lm."
 """Modules whose code may be told any value. Code that comes with weights may end its process because of one."""
 

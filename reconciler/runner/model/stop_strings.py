@@ -1,4 +1,4 @@
-"""Where one of a request's stop strings ends an answer: ``mlx_lm``'s machine for control strings, with that use alone.
+"""Finds a request's stop strings, which end an answer, with ``mlx_lm``'s machine for control strings.
 
 Written against mlx-lm 0.32.2.
 """
@@ -12,7 +12,7 @@ from mlx_lm.generate import TextStateMachine
 
 
 class Scanner:
-    """Text to segments ``(state, text)``, with control strings cut out and possible ones held back."""
+    """Splits text into segments ``(state, text)``, with control strings cut out and possible ones held back."""
 
     def __init__(self, machine: Any, depths: Mapping[int, int], initial: str) -> None:
         self._state = machine.make_state(initial)
@@ -53,7 +53,7 @@ def stop_scanner(stop: Sequence[str]) -> Scanner:
 
 
 def _depths(machine: Any) -> dict[int, int]:
-    """Return how much of a control string each node of a machine has read, by the node's ``id``."""
+    """Return the number of characters that each node of a machine has read, by the node's ``id``."""
     depths: dict[int, int] = {}
     level = [root for root, _ in machine._states.values()]
     depth = 0

@@ -1,6 +1,6 @@
-"""What tokens are: text and bytes of single ones, and the text of an answer piece by piece.
+"""Text and bytes of single tokens, and the text of an answer piece by piece.
 
-Written against transformers 5.23 and tokenizers as it needs them.
+Written against transformers 5.23 and the version of tokenizers that it needs.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ SPACED = frozenset(["Metaspace", "ByteFallback"])
 """Decoders of tokenizers that write a space as U+2581, and a lone byte as ``<0x0A>``."""
 BYTE = re.compile("<0x([0-9A-F]{2})>")
 JOINING = SPACED | {BYTE_LEVEL, "Sequence", "Replace", "Fuse", "Strip"}
-"""Decoders that join what tokens stand for. Only the beginning of a text is an exception, where some drop a space."""
+"""Decoders that join the texts of tokens. At the beginning of a text, some of them drop a space."""
 LETTERS = "aeiou"
 HELD_TOKENS_MAX = 8
-"""Text that is no character yet is held back for so many tokens; a character has four bytes at most."""
+"""Tokens for which an incomplete character is held back; a character has four bytes at most."""
 
 
 class TokenTexts:

@@ -154,7 +154,7 @@ class _Peer:
         self.rank = rank
         self.connection = connection
         self.leaves = False
-        """Whether it has announced the end of the group, so that the end of its connection is no loss."""
+        """It has announced the end of the group, so the end of its connection is no loss."""
         self._on_frame = on_frame
 
     def hear(self) -> None:

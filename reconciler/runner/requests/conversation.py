@@ -1,7 +1,7 @@
 """A conversation as the text of a prompt, by the model's chat template.
 
-Templates differ in what they take. What this model's does is found out once by trying it (``traits``), and the conversation
-is shaped by that (``shaping``).
+Templates differ in the messages that they take. ``traits`` finds out once, by trying, how this model's template
+behaves, and ``shaping`` adapts the conversation to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .traits import STRICTEST, ask
 from .unanswerable import invalid
 
 traits_of = functools.lru_cache(maxsize=128)(ask)
-"""What a tokenizer's template takes; a rank has one."""
+"""The traits of a tokenizer's template; a rank has one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Rendered:
 
     text: str
     replaced: Mapping[str, int]
-    """What the template did not take, by its name in ``shaping.REPLACED``, and how many of it."""
+    """Counts of the parts that the template did not take, by their names in ``shaping.REPLACED``."""
 
 
 def render(
@@ -39,7 +39,7 @@ def render(
     variables: Mapping[str, Any] | None = None,
     generation_prompt: bool = True,
 ) -> Rendered:
-    """Return the prompt for the next message, with the beginning of it or without.
+    """Return the prompt for the next message, with or without the beginning of that message.
 
     Raises ``Unanswerable``, and the template's ``FOREIGN_ERRORS`` where it does not take the plainest form either.
     """

@@ -1,4 +1,4 @@
-"""What an answer is held to: whether the request agrees with itself, and the matcher of the answer."""
+"""Holds an answer to its form: checks that the request does not contradict itself, and makes the answer's matcher."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .unanswerable import invalid
 
 
 def asked_of(generate: Generate, prompt: Sequence[int], tokenizer: Tokenizer) -> Asked | None:
-    """Return what the answer is held to; None where it is free. Raises ``Unanswerable``."""
+    """Return the form of the answer and its context; None if the answer is free. Raises ``Unanswerable``."""
     form = generate.form
     if form.free:
         return None
@@ -27,7 +27,7 @@ def asked_of(generate: Generate, prompt: Sequence[int], tokenizer: Tokenizer) ->
 
 
 def _check_ending(generate: Generate) -> None:
-    """Refuse what would end an answer before it has its form, or not let it end then."""
+    """Refuse fields that would end an answer before it has its form, or would keep it from ending then."""
     ending = generate.ending
     for contradicts, name in (
         (bool(generate.stop), "stop"),
@@ -42,7 +42,8 @@ def _check_ending(generate: Generate) -> None:
 
 
 def hold(asked: Asked, resume: Sequence[int], forms: Forms) -> Matcher:
-    """Return the matcher of an answer, of which the tokens ``resume`` exist. Raises ``Unanswerable``. May take a second."""
+    """Return the matcher of an answer that already has the tokens ``resume``. Raises ``Unanswerable``. May take a
+    second."""
     try:
         return forms.begin(asked, resume)
     except Inexpressible as error:

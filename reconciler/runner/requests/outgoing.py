@@ -1,4 +1,4 @@
-"""What is sent over one connection of rank 0's socket: by any thread, which never waits."""
+"""Sends over one connection of rank 0's socket, from any thread. The thread never waits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import threading
 
 
 class Outgoing:
-    """Writes at once what the socket takes; the event loop's thread writes the rest when there is room.
+    """Writes as much as the socket takes at once; the event loop's thread writes the rest when there is room.
 
     The loop's own thread would have to be woken for each step, and would then share the interpreter with the thread that
     begins the next one.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connection: socket.socket, bytes_max: int) -> None:
-        """``connection`` does not block, and stays the caller's; ``bytes_max`` bounds what its reader has not read.
+        """``connection`` does not block, and stays the caller's; ``bytes_max`` bounds the bytes that its reader has
+        not read.
 
         Create it in the loop's thread.
         """

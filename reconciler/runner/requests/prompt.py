@@ -33,9 +33,9 @@ SEAM_TOKENS = 64
 QUESTION_CONTEXTS = 4
 """So many times the context may be asked about, for who asks may want to know how much to leave out."""
 FIRST = Logprobs(0.0, ())
-"""Of the first token of a prompt: nothing is before it."""
+"""For the first token of a prompt, which has no token before it."""
 LISTED_MAX = 1 << 18
-"""Tokens that are listed: a few MiB, of which the connection holds several."""
+"""Tokens in a list: a few MiB. The connection holds several lists."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,19 +48,19 @@ class Prompt:
     """Tokens that may still come; 0 when the answer is already as long as it may be."""
     answer: Answer
     last: tuple[Event, ...] = ()
-    """The events that end the answer, where ``Generate.resume`` holds all of it."""
+    """The events that end the answer, if ``Generate.resume`` holds all of it."""
     text: str = ""
-    """The prompt as text, where ``Generate.echo`` asks for it."""
+    """The prompt as text, if ``Generate.echo`` requests it."""
     token_texts: tuple[str, ...] = ()
-    """Where ``Question.token_texts`` asks for them."""
+    """The texts of the tokens, if ``Question.token_texts`` requests them."""
     texts: tuple[tuple[int, ...], ...] = ()
     """Token ids of each text whose vector is wanted; there is no prompt then."""
     asked: Asked | None = None
-    """What the rest of the answer is held to; None where it is free."""
+    """The form of the rest of the answer; None if it is free."""
     scored: tuple[Scored, ...] = ()
     """The report of the prompt's first token, which needs no reading, if ``Generate.scores`` asks for it."""
     replaced: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """What the chat template did not take: ``shaping.REPLACED``."""
+    """Counts of the parts that the chat template did not take, by their names in ``shaping.REPLACED``."""
 
 
 def check_length(generate: Generate, tokenizer: Tokenizer, context: int) -> int:

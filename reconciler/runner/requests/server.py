@@ -44,7 +44,7 @@ FLUSH_SECONDS = 5.0
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
 """Text of all requests together that wait to be tokenized."""
 SHORT_BYTES_MAX = 16 * 1024
-"""Shorter texts wait for one longer one at most: whoever asks whether this rank takes requests must not wait for all."""
+"""Shorter texts wait for at most one longer text, so that a short test request need not wait for all of them."""
 _REASONS = {
     "overloaded": "too many requests are waiting here; try again later",
     "draining": "this rank is being stopped; use another",

@@ -77,7 +77,7 @@ REPLACED: Mapping[str, tuple[str, str, str]] = {
         "that the text matches the pattern too",
     ),
 }
-"""By the name in the answer's header: what is not taken, what is sent instead, and what is lost."""
+"""By the name in the answer's header: the part that is not taken, its replacement, and the loss."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,13 +87,13 @@ class Shaped:
     messages: Messages
     tools: Sequence[Mapping[str, Any]]
     replaced: Mapping[str, int]
-    """How many of each of ``REPLACED``."""
+    """Counts, by the names in ``REPLACED``."""
 
 
 def shape(
     messages: Messages, tools: Sequence[Mapping[str, Any]], traits: Traits, family: Family, id_pattern: str
 ) -> Shaped:
-    """Return a conversation as a template with these traits takes it. The messages are the caller's to lose."""
+    """Return a conversation as a template with these traits takes it. The messages may be changed in place."""
     stage = _Stage(traits, family)
     shaped = _named(messages)
     stage.replaced["call-ids"] += shape_ids(shaped, id_pattern, not traits.long_ids)

@@ -1,4 +1,4 @@
-"""What a model's chat template takes, found out by rendering short conversations with it once."""
+"""Finds out which conversations a model's chat template takes, by rendering short ones with it once."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Messages = list[dict[str, Any]]
 
 NAME = str(PROBE_TOOLS[0]["function"]["name"])
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
-"""What templates call the reasoning of an earlier turn."""
+"""Names that templates use for the reasoning of an earlier turn."""
 _SHORT_ID, _LONG_ID = 9 * "a", "call_" + 24 * "a"
 _NO_OBJECTS = ('{"at": "cut', '["at"]', "null", "5", '"at"')
 
 
 @dataclasses.dataclass(frozen=True)
 class Traits:
-    """What a template takes: it renders it, and leaves nothing of it out."""
+    """The kinds of conversation that a template takes: it renders them and leaves nothing out."""
 
     first_system: bool = True
     """A system message at the beginning."""
@@ -43,7 +43,7 @@ class Traits:
     parallel_calls: bool = True
     """Several calls in one message."""
     text_with_calls: bool = True
-    """Text beside calls in one message."""
+    """Text next to calls in one message."""
     text_before_calls: bool = True
     """The same text as a message before that with the calls."""
     lone_results: bool = True
@@ -51,9 +51,9 @@ class Traits:
     long_ids: bool = True
     """Ids of calls in any form, not only nine letters and digits."""
     reasoning: str = REASONING_KEYS[0]
-    """The name of the reasoning beside a call."""
+    """The name of the reasoning next to a call."""
     text_with_reasoning: bool = True
-    """That, and text, beside a call."""
+    """Reasoning and text next to a call."""
     undescribed_tools: bool = True
     any_schemas: bool = True
     """Parameters of tools as JSON Schema has them: booleans for schemas, lists of types."""
@@ -76,7 +76,7 @@ STRICTEST = Traits(
     any_schemas=False,
     plain_schemas=False,
 )
-"""What every template takes that takes messages of user and model by turns."""
+"""The traits of any template that takes alternating messages of user and model."""
 
 
 def _user(text: str = "question") -> dict[str, Any]:
