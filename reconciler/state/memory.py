@@ -75,7 +75,7 @@ class GroupRecord:
     """The spec of the last group before it that served well; empty if there was none."""
 
     guessed: bool = False
-    """Whether what its ranks are charged was a guess when it was formed."""
+    """The memory charged to its ranks was a guess when it was formed."""
 
     def rank_id(self, rank: int) -> RankId:
         """Return the id of one of its ranks."""

@@ -1,4 +1,4 @@
-"""Whether nodes' runtimes have said what they can do with the weights of a Model, and what each rank would hold."""
+"""Results of the examinations of a Model's weights by nodes' runtimes, and the share of each rank."""
 
 from __future__ import annotations
 

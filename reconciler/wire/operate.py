@@ -1,4 +1,4 @@
-"""What a person may do at once, over the socket of ``admin``."""
+"""Operations that a person may do at once, over the socket of ``admin``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ class Operate(Asks[Any]):
     ``suspend``, ``resume``, ``restart``, ``scale`` or ``undo``, of one object. ``undo`` of an Operation ends it; of a manifest it
     reverts the newest commit that changed it, or goes back to ``to_revision``.
 
-    ``{"revision", "author", "branches", "message", "files", "changes": bool, "text": [line], "ends": [line]}``: the commit; to
-    which branches, ``main``, ``operations`` or both, with a commit each; what they say and change, as ``admin.ShowCommit`` has it;
-    whether there is anything to do; what becomes of groups and what else would happen, for people; and the groups that would end,
-    which needs ``force``. With ``dry`` nothing is written, and ``revision`` is None.
+    ``{"revision", "author", "branches", "message", "files", "changes": bool, "text": [line], "ends": [line]}``: the
+    commit. ``branches`` are ``main``, ``operations`` or both, with a commit each. ``message`` and ``files`` are as in
+    ``admin.ShowCommit``. ``changes``: there is something to do. ``text`` tells people what happens to groups, and
+    other effects. ``ends`` has the groups that would end, which needs ``force``. With ``dry`` nothing is written, and
+    ``revision`` is None.
     """
 
     verb: str
@@ -30,7 +31,7 @@ class Operate(Asks[Any]):
     email: str
     reason: str = ""
     seconds: Optional[float] = None
-    """How long until the operation ends by itself; None if it does not."""
+    """Time until the operation ends by itself; None if it does not."""
     force: bool = False
     dry: bool = True
     replicas: str = ""

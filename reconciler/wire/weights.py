@@ -227,9 +227,9 @@ class FetchReport:
     attempts: int = 0
     """Fetches that failed in a row without getting further than the one before."""
     ended_seconds: float = 0.0
-    """How long ago it ended without weights, by a monotonic clock of the node; else 0."""
+    """Seconds since it ended without weights, by a monotonic clock of the node; else 0."""
     failure: Optional[Progress] = None
-    """How the one before ended without weights, as long as the running one has not got further."""
+    """The end of the fetch before it, which got no weights, until the running one has got further."""
 
     @property
     def running(self) -> bool:
@@ -251,7 +251,7 @@ class KeptWeights:
     changed_at: float
     """Time by the node's clock, in seconds since the Unix epoch."""
     stale: bool
-    """Whether no controller has asked for them in a while."""
+    """No controller has asked for them in a while."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,8 +260,8 @@ class RankShare:
 
     weights_bytes: int
     cache: Optional[Tuple[Tuple[int, int], ...]] = None
-    """Cache for one sequence, as pairs of tokens and bytes: so many bytes per token, for at most so many tokens (as
-    with a sliding window; 0: for all). None if the runtime cannot tell."""
+    """Cache for one sequence, as pairs of tokens and bytes: the most tokens that count (as with a sliding
+    window; 0: all) and the bytes for each. None if the runtime cannot tell."""
     files: Tuple[str, ...] = ()
     """The weight files that it reads; empty where it may be any of them."""
 
@@ -274,8 +274,8 @@ class FailedExamination:
     text: str
     """Why the last one failed, for people."""
     attempts: int
-    """How many there were."""
+    """The number of attempts."""
     since: float
     """End of the first one."""
     again: float
-    """Begin of the next one."""
+    """Beginning of the next one."""

@@ -143,8 +143,8 @@ def _template(fields: Fields) -> Mapping[str, Any]:
 
 
 def _thinks(fields: Fields) -> bool | None:
-    """Return whether the model is to reason: ``thinking`` is an object, or a boolean as for chat completions. How long it
-    does, it decides itself."""
+    """Return whether the model is to reason: ``thinking`` is an object, or a boolean as for chat completions. The
+    model itself decides how long."""
     if isinstance(fields.value("thinking"), bool):
         return fields.flag("thinking")
     thinking = fields.object("thinking")
