@@ -255,7 +255,7 @@ def test_a_database_of_another_program_is_refused_with_the_remedy(tmp_path: Path
     with pytest.raises(Invalid) as caught:
         Store(path)
     assert f"{path} cannot be used as the store: " in str(caught.value)
-    assert "reconciler restore FILE" in str(caught.value)
+    assert "reconciler restore --force FILE" in str(caught.value)
     assert "delete store.db*, which is safe" in str(caught.value)
     assert path.read_bytes()[100:] == before[100:], "all but its header, which says how it is written to"
 

@@ -13,8 +13,6 @@ from ast import (
     Attribute,
     AugAssign,
     BinOp,
-    BitAnd,
-    BitOr,
     BoolOp,
     Call,
     Compare,
@@ -24,7 +22,6 @@ from ast import (
     Expr,
     For,
     FormattedValue,
-    GeneratorExp,
     GtE,
     If,
     IfExp,
@@ -82,7 +79,6 @@ from reconciler.store.tables import events as store_events
 from reconciler.store.tables import incidents as store_incidents
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import (
-    ALL,
     always,
     become,
     delay,
@@ -624,9 +620,8 @@ HEALED = (
         "an-unknown-fact-has-changed",
         attempt_facts.changes,
         (
-            become(BitAnd, BitOr),
-            inside(GeneratorExp, put(Subscript, "{it.value}.get({it.slice})", ALL, 2)),
-            inside(ListComp, put(Subscript, "{it.value}.get({it.slice})", ALL, 2)),
+            inside(ListComp, put(Call, "{it.func}({it.args[0]})", 1, 2)),
+            inside(ListComp, put(Subscript, "{it.value}.get({it.slice})")),
         ),
         "a group that was refused for good is formed again whenever a probe does not answer",
         PLANNING,

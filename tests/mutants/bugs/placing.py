@@ -108,7 +108,7 @@ PLACED = (
     Mutant(
         "the-store-forgets-unequal-ranks",
         groups.Groups.all,
-        put(Call, "()", 9, 12),
+        put(Call, "()", 10, 13),
         "after a restart every rank is charged what the largest of its group needs",
         ("tests/store/test_store.py",),
     ),
