@@ -29,6 +29,7 @@ from .live import BASE, console_of
 from .snapshots import recorded
 from .test_feed import until
 
+pytestmark = pytest.mark.second_tier
 SAME_ORIGIN = {"origin": BASE}
 HOSTILE = "<b>loud</b>"
 

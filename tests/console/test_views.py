@@ -291,8 +291,8 @@ def test_what_shows_an_object_whose_change_waits_says_so(kind: str, path: str, n
 def test_a_deployment_under_an_operation_is_not_said_to_be_as_git_declares_it() -> None:
     scaled = {"verb": "scale", "replicas": 3, "by": "Olga", "standing": "InForce"}
     shown = page_of(with_status("large", operations=[scaled]), "/deployments/{name}", "large")
-    assert "Changed last by Olga" in shown
-    assert "Operations are laid over what git declares: scaled to 3." in shown
+    assert "Last changed by Olga" in shown
+    assert "Operations change what git declares: scaled to 3." in shown
     older = replace(with_status("large", operations=[scaled]), commits=commits())
     shown = page_of(older, "/deployments/{name}", "large")
     assert "declares it, except for operations" in shown
@@ -309,16 +309,16 @@ def test_a_commit_of_too_many_objects_to_tell_hides_what_is_older() -> None:
     }
     held = {**bulk, "revision": "3" * 40, "state": "Held"}
     shown = page_of(replace(snapshot, commits=commits(held, bulk, own)), "/deployments/{name}", "large")
-    assert "Changed last by Olga" not in shown
-    assert "none of the newest commits has changed it" not in shown
-    assert "Changed last by this commit or an older one" in shown
+    assert "Last changed by Olga" not in shown
+    assert "none of the newest commits changed it" not in shown
+    assert "Last changed by this commit or an older one" in shown
     assert f'<a href="/history/{"2" * 40}">Change all</a>' in shown
     assert "3" * 40 not in shown
     shown = page_of(replace(snapshot, commits=commits(held, own, bulk)), "/deployments/{name}", "large")
-    assert "Changed last by Olga" in shown
+    assert "Last changed by Olga" in shown
     named = {**bulk, "objects": own["objects"]}
     shown = page_of(replace(snapshot, commits=commits(named, own)), "/deployments/{name}", "large")
-    assert "Changed last by Olga, <time" in shown
+    assert "Last changed by Olga, <time" in shown
     assert f'<a href="/history/{"2" * 40}">Change all</a>' in shown
 
 

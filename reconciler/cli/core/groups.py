@@ -8,7 +8,7 @@ GROUPS = {
     "Run a cluster": {
         "quickstart": ("cluster.quickstart", "Serve a small model on this machine, to try everything."),
         "up": ("cluster.up", "Run the controller, the gateway and the console here, and keep them running."),
-        "init": ("write.manifests", "Create the cluster repository, and print where to push to."),
+        "init": ("write.manifests", "Create the cluster repository, and print the address to push to."),
         "stop": ("cluster.stop", "Stop all ranks of the cluster, for maintenance or a move."),
         "start": ("cluster.stop", "Serve again after `reconciler stop`."),
         "backup": (
@@ -26,42 +26,42 @@ GROUPS = {
         ),
         "upgrade": (
             "installed.upgrade",
-            "Have the service run another version: by default that of this command.",
+            "Make the service run another version, by default this command's.",
         ),
         "rollback": (
             "installed.upgrade",
-            "Have the service run the version before the last `upgrade`, with the store as that left it.",
+            "Return the service to the version before the last `upgrade`, with that version's store.",
         ),
         "sandbox": ("cluster.sandbox", "Emulate Macs on this machine, and rehearse faults on them."),
     },
-    "See what is there": {
+    "View the cluster": {
         "get": ("read.get", "List objects and their state."),
-        "describe": ("read.describe", "Show objects with everything that is known about them."),
+        "describe": ("read.describe", "Show objects in detail, with their events and incidents."),
         "trace": ("read.trace", "Follow an object from its commit to the processes that serve it."),
         "history": (
             "read.history",
-            "List the commits of manifests and operations, newest first, with what has become of each.",
+            "List the commits of manifests and operations, newest first, with the state of each.",
         ),
-        "top": ("read.top", "Show what nodes or ranks use: memory, processors, tokens per second."),
+        "top": ("read.top", "Show the memory, processors and tokens per second of nodes or ranks."),
         "logs": ("logs.logs", "Print the output of a deployment's ranks, sorted by time."),
         "chat": ("cluster.chat", "Ask a model that is served, once or in a conversation."),
-        "console": ("cluster.console", "Say where the console is: the cluster in a browser."),
+        "console": ("cluster.console", "Print the URL of the console, which shows the cluster in a browser."),
         "events": ("read.events", "List events, oldest first."),
         "wait": ("read.wait", "Wait until objects meet a condition."),
     },
-    "See what is wrong": {
-        "incidents": ("read.incidents", "List what went wrong and how it was healed, oldest first."),
+    "Find faults": {
+        "incidents": ("read.incidents", "List incidents and how they were healed, oldest first."),
         "doctor": (
             "machines.doctor",
             "Show what is wrong with machines and groups, what it means, and what to do.",
         ),
-        "support": ("support.support", "Write what is known of the cluster into one file for whoever helps."),
+        "support": ("support.support", "Collect the cluster's state and logs in one file, without secrets."),
         "verify": (
             "machines.verify",
             "Test every group of a deployment, and find the machine or link that makes one slow.",
         ),
     },
-    "Change what is wanted": {
+    "Change the manifests": {
         "apply": ("write.manifests", "Commit manifests to the cluster repository."),
         "diff": ("write.manifests", "Show what an apply would change."),
         "validate": ("write.validate", "Check manifests without changing anything."),
@@ -84,7 +84,7 @@ GROUPS = {
             "Set or remove annotations of objects, by a commit that changes nothing else.",
         ),
         "scale": ("write.scale", "Set the number of replicas of deployments."),
-        "rollout": ("write.rollout", "Follow a change of a deployment, restart it, or go back."),
+        "rollout": ("write.rollout", "Follow a change of a deployment, restart it, or undo it."),
         "suspend": ("write.suspend", "Keep changes of manifests out, until `reconciler resume`."),
         "resume": ("write.suspend", "Let changes of manifests in again, after `reconciler suspend`."),
         "undo": ("write.suspend", "End operations, by a commit that removes them."),

@@ -9,6 +9,7 @@ from .of_a_controller import SCENES as OF_A_CONTROLLER
 from .of_a_home import SCENES as OF_A_HOME
 from .scenes import Place, typed
 
+pytestmark = pytest.mark.second_tier
 SCENES = (*OF_A_HOME, *OF_A_CONTROLLER)
 
 
