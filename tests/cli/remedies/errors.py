@@ -68,6 +68,8 @@ ROWS = (
     Row("errors.py", "get {x}", "describe node zzz"),
     Row("controller/admin/acceptance.py", "describe deployment {x}", "verify big"),
     Row("facts/recorded.py", "facts export -o FILE", "plan -f DIR --facts BAD"),
+    Row("cli/commands/read/plan.py", "plan -f DIR --facts FILE", "plan --facts FACTS", ("facts export -o FACTS",)),
+    Row("cli/commands/ci/workflow.py", "facts export -o {x}", "ci init github --wheel WHEEL"),
     Row("state/desired.py", "resume --all", "get all", ("suspend --all", "scale md/big --replicas=2")),
 )  # fmt: skip
 
@@ -87,3 +89,20 @@ ALONE = (
     Row("cli/contexts/contexts_file.py", "context list", "context use nobody", ("context add one HOME",)),
 )
 """The same where no controller runs, in a home without anything."""
+
+PUSHED = (
+    ("controller/admin/forecast.py", "get operations"),
+    ("controller/admin/forecast.py", "plan"),
+)
+"""What is said to somebody who pushes much at once beside many operations."""
+AT_MACHINES = (
+    ("cli/commands/write/fabric.py", "node add HOST"),
+    ("cli/commands/machines/node.py", "apply -f -"),
+    ("cli/commands/machines/node.py", "node add --again {x}"),
+    ("cli/commands/machines/node.py", "node bootstrap {x}"),
+    ("planning/diagnosis/rules.py", "node bootstrap {node}"),
+    ("status/node.py", "node bootstrap {x}"),
+    ("remote/ssh/connection.py", "node add --again {x}"),
+    ("doctor/examine.py", "node add --again {node}"),
+)
+"""What test_machines.py types, at a real server."""

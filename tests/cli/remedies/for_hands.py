@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 FOREGROUND = "it begins a cluster in the foreground, or asks a model: tests/e2e/test_up.py does"
-MACHINE = "it needs a machine over SSH: tests/cli/commands/machines and tests/e2e/emulated_macs have some"
-PUSHED = (
-    "a push says it, or the preview of a commit that removes much: tests/controller/test_pushes.py pushes"
+MACHINE = (
+    "it needs a machine over SSH: tests/cli/remedies/test_machines.py types it where something else says it"
 )
-CLONE = "it needs a clone with a workflow, or recorded facts: tests/cli/commands/ci and tests/facts have some"
 SERVICES = "it changes services of the system: tests/e2e/test_upgrade.py does"
 RANKS = "it needs a group that serves: tests/e2e/shared_cluster has some"
 WATCHES = "it goes on until Ctrl-C: tests/cli/core/test_watching.py types it"
@@ -19,16 +17,17 @@ PERSON = "a person puts something right first: an environment, a limit of the sy
 OVER_SSH = "a cluster on another machine has to be there: tests/cli/contexts/test_away.py has one"
 HUB = "it needs weights of a hub that no machine has: tests/cli/commands/machines/test_verify.py scripts the answer"
 SAVED = "the id of a plan is new each time: tests/cli/commands/write/test_saved_plans.py reads it"
+HELD = "it foresees a held revision; test_errors.py types what is said once it is held"
+UNDECIDED = "a push has to wait for groups that form: tests/controller/test_pushes.py pushes"
 GONE = "the program of an emulated Mac says it after its sandbox has ended; `sandbox up` is typed in test_running.py"
 
 HINTS_FOR_HANDS = {
     **dict.fromkeys(("quickstart", "console", "chat", "rehearse"), FOREGROUND),
     **dict.fromkeys(("install", "uninstall", "upgrade", "rollback"), SERVICES),
-    **dict.fromkeys(("reboot", "node add", "node examine", "node bootstrap", "doctor"), MACHINE),
-    **dict.fromkeys(("verify", "logs", "top", "apply --dry-run=server", "wait"), RANKS),
+    **dict.fromkeys(("reboot", "node add", "node examine", "node bootstrap"), MACHINE),
+    **dict.fromkeys(("verify", "logs", "apply --dry-run=server", "wait"), RANKS),
     **dict.fromkeys(("events -w", "get all -w", "get KIND -w"), WATCHES),
     **dict.fromkeys(("up", "start", "sandbox"), ELSEWHERE),
-    "facts export": "it is typed where facts are missing, in errors.py",
     "source sync": "it needs a remote repository: tests/controller/mirror has some",
     "ci": "it needs a clone and the product's wheel, in errors.py",
 }  # fmt: skip
@@ -55,23 +54,8 @@ _BY_REASON: dict[str, dict[str, tuple[str, ...]]] = {
         "secret_files.py": ("up",),
     },
     OVER_SSH: {"cli/commands/shell/context.py": ("context add NAME ssh://USER@HOST",)},
-    MACHINE: {
-        "cli/commands/write/fabric.py": ("node add HOST",),
-        "cli/commands/machines/node.py": ("apply -f -", "node add --again {x}", "node bootstrap {x}"),
-        "planning/diagnosis/rules.py": ("node bootstrap {node}",),
-        "status/node.py": ("node bootstrap {x}",),
-        "remote/ssh/connection.py": ("node add --again {x}",),
-        "doctor/examine.py": ("node add --again {node}",),
-    },
-    PUSHED: {
-        "cli/core/commits.py": ("approve REVISION",),
-        "controller/admin/forecast.py": ("get operations", "plan"),
-        "source/git/hook_client.py": ("get deployments -w",),
-    },
-    CLONE: {
-        "cli/commands/ci/workflow.py": ("facts export -o {x}",),
-        "cli/commands/read/plan.py": ("plan -f DIR --facts FILE",),
-    },
+    HELD: {"cli/core/commits.py": ("approve REVISION",)},
+    UNDECIDED: {"source/git/hook_client.py": ("get deployments -w",)},
     HUB: {"controller/admin/verification.py": ("describe model {x}",)},
     SAVED: {"cli/commands/write/manifests.py": ("plan -f DIR --save",)},
     GONE: {"sandbox/emulated/line.py": ("sandbox up",)},

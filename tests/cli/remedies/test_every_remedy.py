@@ -10,7 +10,7 @@ import pytest
 from tests.cli.live import ROOT
 from tests.cli.test_remedies import REMEDIES
 
-from .errors import ALONE, ROWS
+from .errors import ALONE, AT_MACHINES, PUSHED, ROWS
 from .for_hands import FOR_HANDS, HINTS_FOR_HANDS
 from .of_a_controller import SCENES as OF_A_CONTROLLER
 from .of_a_home import SCENES as OF_A_HOME
@@ -22,7 +22,9 @@ TYPED = {
     *((row.file, row.words) for row in (*ROWS, *ALONE)),
     *((place.file, place.words) for place in (*OF_A_HOME, *OF_A_CONTROLLER)),
     *((each.file, each.words) for each in BEGINS),
+    *PUSHED,
     *WHILE_IT_RUNS,
+    *AT_MACHINES,
 }
 """Every text whose command is typed in a state that is laid out, by file and words."""
 SAID = ("planning/", "status/", "doctor/")
@@ -77,7 +79,7 @@ def test_nothing_is_listed_that_there_is_not() -> None:
 
 def test_most_are_run() -> None:
     run = [each for each in FOUND if is_run(*each)]
-    assert len(run) > 155, (len(run), len(FOUND))
+    assert len(run) > 175, (len(run), len(FOUND))
 
 
 def test_reasons_name_tests_that_there_are() -> None:

@@ -90,6 +90,10 @@ def command(text: str, words: str) -> list[str]:
     return filled(found[0], {})
 
 
+def _begins_nothing(bench: Bench, say: Callable[[Bench], str]) -> bool:
+    return not any(each.endswith(" up") for each in commands_in(say(bench)))
+
+
 def test_what_says_that_nothing_runs_says_what_begins_it(bench: Bench) -> None:
     bench.home.mkdir(mode=0o700)
     bench.file("all.yaml", manifest("node-a"))
@@ -109,6 +113,12 @@ def _begins_nothing(bench: Bench, say: Callable[[Bench], str]) -> bool:
     return not [each for each in commands_in(say(bench)) if each.endswith(" up")]
 
 
+def _removed(home: Path) -> bool:
+    """Remove a home in which services write."""
+    shutil.rmtree(home, ignore_errors=True)
+    return not home.exists()
+
+
 def test_a_home_without_manifests_says_how_to_give_it_some_and_a_second_up_how_to_use_the_first(
     bench: Bench,
 ) -> None:
@@ -123,7 +133,7 @@ def test_a_home_without_manifests_says_how_to_give_it_some_and_a_second_up_how_t
         assert second.code == 1
         used = bench.types(command(second.err, "get all"))
         assert (used.code, "node-a" in used.out) == (0, True)
-        shutil.rmtree(bench.home)
+        wait_for(partial(_removed, bench.home))
         text = up.says("was removed")
         wait_for(lambda: up.process.poll() is not None)
     with begun(bench, command(text, "up")) as up:
