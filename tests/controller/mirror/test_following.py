@@ -89,7 +89,9 @@ async def test_without_a_remote_nothing_is_read_again(seen: Seen, repo: ClusterR
 
 
 async def test_settings_that_are_wrong_are_told_and_change_nothing(seen: Seen, repo: ClusterRepo) -> None:
-    seen.settings.write_text("kind: GitRepository\n")
+    wrong = seen.settings.with_name("wrong.yaml")
+    wrong.write_text("kind: GitRepository\n")
+    wrong.replace(seen.settings)  # at once: a file in the middle of a write would be told as empty
     seen.following.look_now()
     await seen.until(lambda: seen.following.complaint)
     assert "source.yaml:1:1: apiVersion: required field is missing" in seen.following.complaint
