@@ -108,11 +108,6 @@ def test_what_says_that_nothing_runs_says_what_begins_it(bench: Bench) -> None:
             wait_for(partial(_begins_nothing, bench, say), partial(str, place.words))
 
 
-def _begins_nothing(bench: Bench, say: Callable[[Bench], str]) -> bool:
-    """Whether a message no longer says what begins the controller."""
-    return not [each for each in commands_in(say(bench)) if each.endswith(" up")]
-
-
 def _removed(home: Path) -> bool:
     """Remove a home in which services write."""
     shutil.rmtree(home, ignore_errors=True)
