@@ -116,8 +116,8 @@ def unread(
 
 
 def held_objects(settings: Settings) -> dict[tuple[str, str], str]:
-    """Return the objects whose newest manifests are not in force because of sync windows, with what is said of that; none
-    where no controller runs."""
+    """Return the objects whose newest manifests sync windows keep out of force, each with the message about it; none if no
+    controller runs."""
     status = running(settings)
     waiting = status.get("heldChanges") if status else None
     kinds = {kind.lower(): kind for kind in KIND_NAMES}

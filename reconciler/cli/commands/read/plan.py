@@ -160,7 +160,7 @@ def _print_plan(body: answers.Planned) -> None:
 
 
 def told_once(entries: Sequence[answers.Obstacle]) -> Iterator[str]:
-    """Yield a line for each different thing that is said of an object, with the replicas that it is about."""
+    """Yield a line for each different message about an object, with the replicas concerned."""
     said: dict[tuple[str, ...], list[str]] = {}
     for entry in entries:
         at = entry.get("until")
