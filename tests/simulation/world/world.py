@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -67,6 +68,10 @@ def _place() -> Path:
     path = Path(folder) / "store.db"
     path.touch()
     return path
+
+
+_OWN_FOLDER = re.compile(r"world-\d+(-\d+)*")
+"""The name of a folder of a world, which another one of the same schedule does not have."""
 
 
 class World:
@@ -146,7 +151,8 @@ class World:
 
     def note(self, text: str) -> None:
         """Something has happened: told in the same words wherever this process keeps its files."""
-        line = f"{self.loop.now:.4f} {self.loop.steps} {text.replace(self._folder, '')}"
+        plain = _OWN_FOLDER.sub("world", text.replace(self._folder, ""))
+        line = f"{self.loop.now:.4f} {self.loop.steps} {plain}"
         self._hash.update(line.encode())
         self.notes.append(line)
 
