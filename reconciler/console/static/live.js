@@ -90,8 +90,12 @@ document.addEventListener("keydown", (event) => {
   document.getElementById("query")?.focus();
 });
 
-// If the row of pages is wider than the screen, scroll to the open one.
-document.querySelector("nav [aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
+// If the row of pages is wider than the screen, scroll to the open one. Not with scrollIntoView: in some versions of
+// Chromium, the first Tab then goes on from there, past the link to the content.
+for (const open of document.querySelectorAll("nav [aria-current]")) {
+  const row = open.closest("nav"), place = open.getBoundingClientRect();
+  row.scrollLeft += place.left + place.width / 2 - row.getBoundingClientRect().left - row.clientWidth / 2;
+}
 localTimes(document);
 prepareTables(document);
 if (document.body.dataset.live) {

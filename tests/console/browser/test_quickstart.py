@@ -61,6 +61,15 @@ def test_the_keyboard_is_enough(browser: Browser, base: str) -> None:
         expect(page.locator("h1")).to_have_text("Deployments")
 
 
+def test_on_a_telephone_the_name_of_the_open_page_is_in_sight_and_the_keyboard_begins_at_the_top(
+    browser: Browser, base: str
+) -> None:
+    with opened(browser, base, "/events", viewport={"width": 390, "height": 844}) as page:
+        expect(page.locator("nav [aria-current]")).to_be_in_viewport(ratio=1)
+        page.keyboard.press("Tab")
+        expect(page.locator(":focus")).to_have_text("Skip to the content")
+
+
 def test_moments_are_as_the_browser_writes_them(browser: Browser, base: str) -> None:
     for locale, form in (("de-DE", r"^\d\d:\d\d:\d\d$"), ("en-US", r"^\d+:\d\d:\d\d\s[AP]M$")):
         with opened(browser, base, "/events", locale=locale, timezone_id="UTC") as page:
