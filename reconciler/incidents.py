@@ -20,15 +20,16 @@ from reconciler.state import (
     Memory,
     Outcome,
     RebootNode,
+    RefusedBecause,
     ReplicaId,
     Trouble,
     subjects,
 )
-from reconciler.state.reports.incident import Entry, EntryKind, Incident, Occasion
+from reconciler.state.reports.incident import Class, Entry, EntryKind, Incident, Occasion, title
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Event
 from reconciler.state.subjects import LinkSubject, NodeSubject, ReplicaSubject, RequestSubject, Subject
-from reconciler.status import Snapshots, serving
+from reconciler.status import Snapshots, Statuses, Unserved, serving, unserved, with_tasks
 
 REOPENED_WITHIN_SECONDS = 120.0
 """A problem that comes back within this time is the same incident, so that flapping is reported once."""
@@ -42,23 +43,30 @@ REPEATS_WITHIN = 4
 
 Done = tuple[float, Outcome]
 """The outcome of a step, and its time."""
+Problem = Trouble | Unserved
 
 
 def follow(
-    known: Mapping[int, Incident], last_id: int, snapshots: Snapshots, outcomes: Iterable[Done]
+    known: Mapping[int, Incident],
+    last_id: int,
+    snapshots: Snapshots,
+    outcomes: Iterable[Done],
+    statuses: Statuses,
 ) -> dict[int, Incident]:
     """Return the open incidents, and those that a pass has just opened or closed, by id.
 
-    ``known``: the open incidents before the pass. ``last_id``: the highest id so far.
+    ``known``: the open incidents before the pass. ``last_id``: the highest id so far. ``statuses``: those before or after
+    the pass, which know since when something is refused.
     """
     found = dict(sorted(known.items()))
     if not snapshots.desired.revision or snapshots.desired.stopping:
         return found  # without manifests, it is unknown whether an incident is over
-    troubles: dict[int, Trouble] = {}
+    present = list(with_tasks(snapshots.plan.troubles, unserved(snapshots, statuses)))
+    troubles: dict[int, Problem] = {}
     by_subject = _by_subject(found.values(), lambda incident: (incident.subject,))
-    beside = _by_subject(snapshots.plan.troubles, lambda trouble: (trouble.subject,))
+    beside = _by_subject(present, lambda trouble: (trouble.subject,))
     tried = _by_subject(outcomes, lambda done: _subjects(done, snapshots.memory.groups))
-    for trouble in snapshots.plan.troubles:
+    for trouble in present:
         own = by_subject.setdefault(trouble.subject, [])
         number = _find_open(trouble, beside[trouble.subject], [i for i in own if i.id not in troubles])
         if number is None:
@@ -96,7 +104,7 @@ def _subjects(done: Done, groups: Mapping[ReplicaId, GroupRecord]) -> set[Subjec
     return found if replica is None else found | {ReplicaSubject(replica)}
 
 
-def _find_open(trouble: Trouble, all_: Iterable[Trouble], own: Sequence[Incident]) -> int | None:
+def _find_open(trouble: Problem, all_: Iterable[Problem], own: Sequence[Incident]) -> int | None:
     """Return the incident that a trouble belongs to; None if it begins a new one. ``all_``: the troubles of its
     subject in this pass. ``own``: the incidents of its subject that no other trouble has taken.
 
@@ -119,7 +127,7 @@ def _find_open(trouble: Trouble, all_: Iterable[Trouble], own: Sequence[Incident
 
 
 def _passed(
-    incident: Incident, trouble: Trouble | None, snapshots: Snapshots, outcomes: Sequence[Done]
+    incident: Incident, trouble: Problem | None, snapshots: Snapshots, outcomes: Sequence[Done]
 ) -> Incident:
     now = snapshots.now
     if trouble is not None:
@@ -145,7 +153,7 @@ def _begun(incident: Incident, snapshots: Snapshots) -> Incident:
     return replace(incident, closed_at=None, reopened=again, epoch_before=epoch, epoch=epoch)
 
 
-def _update(incident: Incident, trouble: Trouble, snapshots: Snapshots) -> Incident:
+def _update(incident: Incident, trouble: Problem, snapshots: Snapshots) -> Incident:
     """Add new signs, and the task for a person once per class."""
     entries, now = [], snapshots.now
     back = incident.present is None
@@ -166,13 +174,17 @@ def _update(incident: Incident, trouble: Trouble, snapshots: Snapshots) -> Incid
     return _add_entries(incident, entries)
 
 
-def _named(incident: Incident, trouble: Trouble, memory: Memory) -> FaultClass:
-    """Return the class that explains most. Troubles of a machine after a repair may be effects of the repair, such as
+def _named(incident: Incident, trouble: Problem, memory: Memory) -> Class:
+    """Return the class that explains most: a fault explains a refusal, and of refusals the newest counts. Troubles of a machine after a repair may be effects of the repair, such as
     ports that a restart has reset, and explain nothing. Neither does the silence of a machine that is restarted for a
     group."""
     if isinstance(incident.subject, NodeSubject) and incident.first(EntryKind.TRIED):
         return incident.fault
     if trouble.fault is FaultClass.HOST_UNREACHABLE and _restarted(incident, memory):
+        return incident.fault
+    if isinstance(incident.fault, RefusedBecause):
+        return trouble.fault
+    if isinstance(trouble.fault, RefusedBecause):
         return incident.fault
     return min(incident.fault, trouble.fault, key=list(FaultClass).index)
 
@@ -369,7 +381,7 @@ def notification_text(incident: Incident, occasion: Occasion, now: float) -> str
     """Return an occasion as a sentence, with the command to read more."""
     more = f"reconciler incidents {incident.id}"
     fault = incident.asked[-1] if occasion is Occasion.PERSON_NEEDED else incident.fault
-    name = f"{fault.title} ({fault.value})"
+    name = f"{title(fault)} ({fault.value})"
     match occasion:
         case Occasion.OPENED:
             return f"{name}: {_title(incident)}; see: {more}"
@@ -395,4 +407,4 @@ def summary(incident: Incident) -> str:
 def _title(incident: Incident) -> str:
     """Return the text of the entry that names the incident."""
     seen = (entry for entry in incident.entries if entry.fault is incident.fault)
-    return next((entry.text for entry in seen), incident.fault.title)
+    return next((entry.text for entry in seen), title(incident.fault))

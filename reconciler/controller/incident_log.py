@@ -9,7 +9,7 @@ from reconciler import incidents
 from reconciler.errors import Unwritable
 from reconciler.state import Outcome
 from reconciler.state.reports.incident import Incident
-from reconciler.status import Snapshots
+from reconciler.status import Snapshots, Statuses
 from reconciler.store import Store
 
 OUTCOMES_MAX = 1000
@@ -37,9 +37,9 @@ class IncidentLog:
         """Note the outcome of a step for the next pass."""
         self._outcomes.append((now, outcome))
 
-    def follow(self, snapshots: Snapshots) -> None:
+    def follow(self, snapshots: Snapshots, statuses: Statuses) -> None:
         """Update the incidents after a pass."""
-        found = incidents.follow(self._known, self._last_id, snapshots, self._outcomes)
+        found = incidents.follow(self._known, self._last_id, snapshots, self._outcomes, statuses)
         changed = [incident for number, incident in found.items() if self._known.get(number) != incident]
         news = [
             (incident, occasion)

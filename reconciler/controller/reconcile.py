@@ -40,7 +40,7 @@ def reconcile(parts: Parts) -> Slices[Plan]:
     parts.executor.launch(parts.last.plan.steps)
     if _ready_to_publish(parts):
         yield from parts.publisher.publish(parts.last)
-    parts.publisher.incident_log.follow(parts.last)
+    parts.publisher.incident_log.follow(parts.last, parts.publisher.statuses)
     parts.notifications.send_due(parts.last.desired)
     parts.publisher.wake()
     return parts.last.plan

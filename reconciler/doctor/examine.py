@@ -26,11 +26,12 @@ from reconciler.state import (
     Trouble,
 )
 from reconciler.state.identity import CLUSTER
-from reconciler.state.reports.incident import Entry, EntryKind, Incident
+from reconciler.state.reports.incident import Entry, EntryKind, Incident, title
 from reconciler.state.subjects import LinkSubject, NodeSubject, ReplicaSubject
 from reconciler.status import AS_WISHED, Snapshots, certificate, examinations
 from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
+from reconciler.status.unserved import OF_MACHINES, steps
 
 from .checks import CHECKS, Machine
 from .finding import MEANS, Examination, Finding
@@ -59,15 +60,6 @@ _EXAMINATION_STEPS = (
     "nothing: it is tried again by itself, each time for longer; if it keeps failing, see what else uses memory and disk on"
     " {node}, and its agent's log"
 )
-_OF_MACHINES = (
-    RefusedBecause.NO_NODES,
-    RefusedBecause.NODES_DIFFER,
-    RefusedBecause.NO_RUNTIME,
-    RefusedBecause.RUNTIME_UNAVAILABLE,
-    RefusedBecause.NO_TRANSPORT,
-    RefusedBecause.CRASH_LOOP,
-)
-"""Refusals whose cause is a machine: told by a finding about one, if there is any."""
 _TOLD = (*AS_WISHED, RefusedBecause.UNWRITABLE)
 """Refusals that are no findings: those a person has asked for, and what ``state_directory`` says."""
 _MEANS_OF_KIND = {
@@ -143,16 +135,18 @@ def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:
 
 
 def _open_incidents(incidents: Iterable[Incident], snapshots: Snapshots) -> Iterator[Trouble]:
-    """Yield open incidents of groups that do not serve again yet; machines and cables are judged by their facts."""
+    """Yield open incidents of groups that do not serve again yet; machines, cables and refusals are judged by their
+    facts."""
     known = {trouble.subject for trouble in snapshots.plan.troubles}
     for incident in incidents:
         replica = incident.replica
         if incident.open and replica and incident.subject not in known:
             sign = _latest_sign(incident, snapshots.memory.attempts.get(replica, ()))
             fault = sign.fault or incident.fault
-            yield Trouble(
-                incident.object, incident.subject, fault, sign.text, incident.doing, incident.person
-            )
+            if isinstance(fault, FaultClass):
+                yield Trouble(
+                    incident.object, incident.subject, fault, sign.text, incident.doing, incident.person
+                )
 
 
 def _latest_sign(incident: Incident, attempts: Sequence[Attempt]) -> Entry:
@@ -162,7 +156,9 @@ def _latest_sign(incident: Incident, attempts: Sequence[Attempt]) -> Entry:
     reasons = {attempt.fault for attempt in attempts[-1:] if attempt.epoch > incident.epoch_before}
     latest = [entry for entry in seen if entry.fault in reasons][-1:]
     explaining = [entry for entry in seen if entry.fault is incident.fault]
-    return next(iter([*latest, *explaining]), Entry(incident.opened_at, EntryKind.SEEN, incident.fault.title))
+    return next(
+        iter([*latest, *explaining]), Entry(incident.opened_at, EntryKind.SEEN, title(incident.fault))
+    )
 
 
 def _finding(world: World, trouble: Trouble) -> Finding:
@@ -246,7 +242,7 @@ def _of_gateway(snapshots: Snapshots) -> Iterator[Finding]:
 
 def _is_told(snapshots: Snapshots, refusal: Refusal, found: Sequence[Finding]) -> bool:
     """Return whether other findings say why something is impossible, or a person wants it so."""
-    of_machines = refusal.reason in _OF_MACHINES and not _machines_of(snapshots, refusal.object).isdisjoint(
+    of_machines = refusal.reason in OF_MACHINES and not _machines_of(snapshots, refusal.object).isdisjoint(
         name for each in found for name in each.nodes
     )
     of_itself = any(each.person and refusal.object in each.objects for each in found)
@@ -269,15 +265,9 @@ def _refusal(snapshots: Snapshots, refusal: Refusal) -> Finding:
     means = _MEANS_OF_KIND.get(key.kind, "it is not as its manifest says")
     if key.kind == "ModelDeployment":
         means = status.serving_text(DeploymentName(key.name), snapshots)
-    seen, _, steps = refusal.text.partition("; to do: ")
-    if not steps:
-        steps = (
-            "as it says"
-            if key == CLUSTER
-            else f"as it says; all that is known: reconciler describe {key.kind.lower()}/{key.name}"
-        )
+    seen, _, _ = refusal.text.partition("; to do: ")
     nodes = (NodeName(key.name),) if key.kind == "Node" else ()
-    return Finding(None, (key,), nodes, seen, means, steps, True, refusal.reason.value)
+    return Finding(None, (key,), nodes, seen, means, steps(refusal), True, refusal.reason.value)
 
 
 def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:

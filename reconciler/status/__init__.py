@@ -10,6 +10,7 @@ from .events import endings, event, transitions
 from .gateway import behind_on_keys, door
 from .model_routes import routes, serving
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
+from .unserved import Unserved, unserved, with_tasks
 
 __all__ = [
     "AS_WISHED",
@@ -18,6 +19,7 @@ __all__ = [
     "Readiness",
     "Snapshots",
     "Statuses",
+    "Unserved",
     "behind_on_keys",
     "door",
     "each_status",
@@ -29,4 +31,6 @@ __all__ = [
     "serving_text",
     "statuses",
     "transitions",
+    "unserved",
+    "with_tasks",
 ]

@@ -151,12 +151,20 @@ def _bytes(of: Callable[[RankReport], int]) -> Callable[[View], Series]:
     return series
 
 
-_CLASSES = tuple(fault.value for fault in FaultClass)
+_NOT_SERVED = "NotServed"
+_CLASSES = (*(fault.value for fault in FaultClass), _NOT_SERVED)
+
+
+def _class(incident: Incident) -> str:
+    """Return the class of an incident; one for all that have no fault of a machine or a group."""
+    return incident.fault.value if isinstance(incident.fault, FaultClass) else _NOT_SERVED
+
+
 FAMILIES = (
     Family("reconciler_build_info", ("version",), "The controller's version; always 1.", lambda view: (((view.version,), 1),)),
     Family("reconciler_last_pass_timestamp_seconds", (), "When the controller last observed and planned.", _one(lambda view: view.snapshots.now or None)),
-    Family("reconciler_incidents_open", ("class",), "Open incidents, by class of faults.", _counted(_CLASSES, lambda view: (each.fault.value for each in view.incidents))),
-    Family("reconciler_incidents_person_needed", ("class",), "Those of them that only a person can end.", _counted(_CLASSES, lambda view: (each.fault.value for each in view.incidents if each.person))),
+    Family("reconciler_incidents_open", ("class",), "Open incidents, by class of faults; `NotServed` without one.", _counted(_CLASSES, lambda view: map(_class, view.incidents))),
+    Family("reconciler_incidents_person_needed", ("class",), "Those of them that only a person can end.", _counted(_CLASSES, lambda view: (_class(each) for each in view.incidents if each.person))),
     Family("reconciler_plan_waiting", ("reason",), "What the last plan waits for.", _counted((each.value for each in WaitingFor), lambda view: (each.reason.value for each in view.snapshots.plan.waiting))),
     Family("reconciler_plan_refused", ("reason",), "What it refuses until a person changes something.", _counted((each.value for each in RefusedBecause), lambda view: (each.reason.value for each in view.snapshots.plan.refused))),
     Family("reconciler_operations_in_force", ("verb",), "Operations by which the cluster differs from git, such as `suspend` and `cordon`.", _counted(VERBS, lambda view: view.verbs)),

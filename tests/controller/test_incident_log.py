@@ -55,7 +55,7 @@ class Controllers:
 
     def look(self, *troubles: Trouble) -> None:
         self.world.now += 1
-        self.incident_log.follow(self.snapshots(*troubles))
+        self.incident_log.follow(self.snapshots(*troubles), {})
 
     def reasons(self) -> list[str]:
         return [event.reason for _, event in self.store.events(EventFilter())]
@@ -100,7 +100,7 @@ def test_a_healing_is_one_incident_wherever_a_controller_crashes_in_it(
     while True:
         decided = world.plan()
         made.incident_log.follow(
-            Snapshots(world.desired(), world.observed(), world.memory(), decided, world.now)
+            Snapshots(world.desired(), world.observed(), world.memory(), decided, world.now), {}
         )
         if not decided.steps:
             break

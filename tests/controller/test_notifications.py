@@ -66,7 +66,9 @@ class Office:
         """A pass, without waiting for anything."""
         self.now += after
         observed, memory = Observed(), Memory(token=0)
-        self.incident_log.follow(Snapshots(self.desired, observed, memory, Plan(troubles=troubles), self.now))
+        self.incident_log.follow(
+            Snapshots(self.desired, observed, memory, Plan(troubles=troubles), self.now), {}
+        )
         self.notifications.send_due(self.desired)
 
     async def deliver(self, after: float = 1.0) -> None:

@@ -331,7 +331,7 @@ def test_ports_are_known_or_reported_as_unknown() -> None:
 def open_incidents(world: World, known: dict[int, Incident]) -> dict[int, Incident]:
     """As a pass leaves them."""
     snapshots = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
-    return incidents.follow(known, len(known), snapshots, ())
+    return incidents.follow(known, len(known), snapshots, (), {})
 
 
 def test_a_group_that_comes_up_again_is_a_finding_until_it_serves() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
 from reconciler import incidents
-from reconciler.incidents import FIRST_ENTRIES_KEPT, LAST_ENTRIES_KEPT, REOPENED_WITHIN_SECONDS, Done
+from reconciler.incidents import FIRST_ENTRIES_KEPT, LAST_ENTRIES_KEPT, REOPENED_WITHIN_SECONDS
 from reconciler.resources import ModelDeployment
 from reconciler.state import (
     Contact,
@@ -22,66 +22,14 @@ from reconciler.state import (
     subjects,
 )
 from reconciler.state.identity import ObjectKey
-from reconciler.state.reports.incident import EntryKind, Incident, Occasion
+from reconciler.state.reports.incident import EntryKind, Occasion
 from reconciler.status import Snapshots
 from reconciler.wire.launch import RankId
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
-from tests.worlds import World, two_nodes
+from tests.incidents.log import Log
 
 NODE = ObjectKey("Node", "node-a")
 STUDIO = "node/node-a"
-
-
-@dataclass
-class Log:
-    """The log of one world, written pass by pass as the controller is working on it."""
-
-    world: World = field(default_factory=two_nodes)
-    known: dict[int, Incident] = field(default_factory=dict)
-    settled: dict[int, Incident] = field(default_factory=dict)
-    last_id: int = 0
-    occasions: list[tuple[int, Occasion]] = field(default_factory=list)
-    outcomes: list[Done] = field(default_factory=list)
-
-    def look(self, *troubles: Trouble, after: float = 0.0) -> None:
-        """A pass whose plan has exactly these troubles."""
-        self.world.now += after
-        self._follow(Plan(troubles=troubles))
-
-    def go(self, seconds: float = 0.5) -> Plan:
-        """A pass of the product's own planning; its steps are obeyed, and take half a second each."""
-        decided = self.world.plan()
-        self._follow(decided)
-        for step in decided.steps:
-            self.world.obey(step)
-            self.world.now += seconds
-            self.outcomes.append((self.world.now, Outcome(step, seconds)))
-        return decided
-
-    def heal(self) -> None:
-        """Passes until there is nothing left to do."""
-        while self.go().steps:
-            pass
-
-    def _follow(self, decided: Plan) -> None:
-        world = self.world
-        snapshots = Snapshots(world.desired(), world.observed(), world.memory(), decided, world.now)
-        found = incidents.follow(self.known, self.last_id, snapshots, self.outcomes)
-        for number, incident in found.items():
-            self.occasions += [
-                (number, each) for each in incidents.occasions(self.known.get(number), incident)
-            ]
-        self.last_id = max([self.last_id, *found])
-        self.known = {number: each for number, each in found.items() if not each.settled}
-        self.settled |= {number: each for number, each in found.items() if each.settled}
-        self.outcomes = []
-
-    def the(self) -> Incident:
-        (incident,) = {**self.settled, **self.known}.values()
-        return incident
-
-    def texts(self, kind: EntryKind) -> list[str]:
-        return [entry.text for entry in self.the().entries if entry.kind is kind]
 
 
 def trouble(
@@ -255,7 +203,7 @@ def test_the_end_of_everything_and_manifests_not_read_yet_end_no_incident() -> N
     unread = Snapshots(
         replace(world.desired(), revision=""), world.observed(), world.memory(), Plan(), world.now
     )
-    assert incidents.follow(log.known, 1, unread, []) == log.known
+    assert incidents.follow(log.known, 1, unread, [], {}) == log.known
 
 
 # --- classes -----------------------------------------------------------------------------------------
@@ -496,7 +444,7 @@ def test_before_the_manifests_are_read_nothing_is_over() -> None:
     log.go()
     world = log.world
     unread = Snapshots(Desired(""), world.observed(), world.memory(), Plan(), world.now + 1)
-    assert incidents.follow(log.known, log.last_id, unread, ()) == log.known
+    assert incidents.follow(log.known, log.last_id, unread, (), {}) == log.known
 
 
 def test_a_cable_is_well_when_both_of_its_machines_say_so() -> None:

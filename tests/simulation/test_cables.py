@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler.state import FaultClass
+from reconciler.state.reports.incident import Class
 from reconciler.store.tables.incidents import IncidentFilter
 from tests.simulation.oracles.up import end_all, up
 from tests.simulation.schedules.acts import cable
@@ -22,11 +23,11 @@ def cabled() -> Iterator[World]:
     end_all()
 
 
-def told(world: World) -> dict[str, set[FaultClass]]:
+def told(world: World) -> dict[str, set[Class]]:
     """The classes of incidents by their subjects."""
     assert world.controller is not None
     assert world.controller.parts is not None
-    found: dict[str, set[FaultClass]] = {}
+    found: dict[str, set[Class]] = {}
     for each in world.controller.parts.store.incidents.find(IncidentFilter(limit=1000)):
         seen = {entry.fault for entry in each.entries if entry.fault is not None}
         found.setdefault(str(each.subject), set()).update(seen | {each.fault})

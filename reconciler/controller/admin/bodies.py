@@ -26,7 +26,7 @@ from reconciler.state import (
 from reconciler.state.desired import Hold
 from reconciler.state.held_changes import HeldChanges
 from reconciler.state.operations import Effect, Standing
-from reconciler.state.reports.incident import Entry, Incident
+from reconciler.state.reports.incident import Entry, Incident, title
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses, behind_on_keys
 from reconciler.wire import answers
@@ -318,7 +318,7 @@ def incident_without_entries(found: Incident, now: float) -> answers.HealedIncid
         "object": str(found.object),
         "subject": str(found.subject),
         "class": found.fault.value,
-        "title": found.fault.title,
+        "title": title(found.fault),
         "open": found.open,
         "openedAt": iso(found.opened_at),
         "closedAt": iso(found.closed_at),

@@ -126,7 +126,9 @@ class DoctorSessions:
     def _followed(self, snapshots: Snapshots) -> dict[int, Incident]:
         """Return the incidents after this examination, which the loop's next pass will write."""
         kept = self.parts.store.incidents
-        return incidents.follow(kept.unsettled(), kept.last_id(), snapshots, ())
+        return incidents.follow(
+            kept.unsettled(), kept.last_id(), snapshots, (), self.parts.publisher.statuses
+        )
 
     def _healed(self, known: Mapping[int, Incident], now: float) -> list[answers.HealedIncident]:
         """Return the closed incidents, oldest first."""

@@ -7,7 +7,16 @@ from enum import Enum
 
 from reconciler.state.faults import FaultClass, Sign
 from reconciler.state.identity import ObjectKey, ReplicaId
+from reconciler.state.plan import RefusedBecause
 from reconciler.state.subjects import ReplicaSubject, Subject
+
+Class = FaultClass | RefusedBecause
+"""The class of an incident: of a fault of machines and groups, or the reason why nothing serves without any."""
+
+
+def title(class_: Class) -> str:
+    """Return the title of a class, such as ``rank crash``."""
+    return class_.title if isinstance(class_, FaultClass) else "not served"
 
 
 class EntryKind(Enum):
@@ -28,7 +37,7 @@ class Entry:
     """Time in seconds since the Unix epoch."""
     kind: EntryKind
     text: str
-    fault: FaultClass | None = None
+    fault: Class | None = None
     """Class of the fault; only for signs."""
     seconds: float | None = None
     """Duration, if known."""
@@ -56,7 +65,7 @@ class Incident:
     object: ObjectKey
     subject: Subject
     """``Trouble.subject``."""
-    fault: FaultClass
+    fault: Class
     """The first of its classes in the order of classes, which explains the symptoms of later ones. For a machine, only
     classes count that were seen before the first remedy."""
     opened_at: float
@@ -64,13 +73,13 @@ class Incident:
     """Time of recovery; None before."""
     settled: bool = False
     """True if recovery was so long ago that a new problem is a new incident."""
-    present: FaultClass | None = None
+    present: Class | None = None
     """The class of its trouble in the last plan; None if the trouble is gone."""
     doing: str = ""
     """The remedy that was tried last."""
     person: str = ""
     """The steps for a person in the last plan; empty if no person is needed."""
-    asked: tuple[FaultClass, ...] = ()
+    asked: tuple[Class, ...] = ()
     """The classes for which a person was asked, once for each."""
     reopened: int = 0
     """Number of times that it came back before it was settled."""

@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from reconciler.state import FaultClass, subjects
+from reconciler.state import FaultClass, RefusedBecause, subjects
 from reconciler.state.identity import ObjectKey
-from reconciler.state.reports.incident import Entry, EntryKind, Incident
+from reconciler.state.reports.incident import Class, Entry, EntryKind, Incident
 from reconciler.store.bodies import written
 
 INCIDENTS_KEPT = 500
 """Settled incidents to keep; the oldest are dropped first."""
+_FAULTS = frozenset(fault.value for fault in FaultClass)
 KEPT_SECONDS = 90 * 86_400.0
 """A settled incident that is older is dropped."""
 
@@ -85,9 +86,9 @@ def _read(row: tuple[str]) -> Incident:
             **body,
             "object": ObjectKey(*body["object"]),
             "subject": subjects.read(body["subject"]),
-            "fault": FaultClass(body["fault"]),
-            "present": _fault(body["present"]),
-            "asked": tuple(map(FaultClass, body["asked"])),
+            "fault": _class(body["fault"]),
+            "present": body["present"] and _class(body["present"]),
+            "asked": tuple(map(_class, body["asked"])),
             "entries": tuple(_entry(entry) for entry in body["entries"]),
         }
     )
@@ -99,11 +100,11 @@ def _entry(body: dict[str, Any]) -> Entry:
         **{
             **body,
             "kind": EntryKind(body["kind"]),
-            "fault": _fault(body["fault"]),
+            "fault": body["fault"] and _class(body["fault"]),
             "sign": None if sign is None else tuple(sign),
         }
     )
 
 
-def _fault(value: str | None) -> FaultClass | None:
-    return FaultClass(value) if value else None
+def _class(value: str) -> Class:
+    return FaultClass(value) if value in _FAULTS else RefusedBecause(value)

@@ -10,6 +10,7 @@ from reconciler.planning.context.deadlines import PROOF_SECONDS_MAX
 from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
 from reconciler.state import WaitingFor
 from reconciler.state.observed import KILL_SECONDS
+from reconciler.status.unserved import UNSERVED_SECONDS
 from tests.simulation.schedules import points
 
 FORMING_SECONDS = 40.0
@@ -86,6 +87,9 @@ WAITING_SECONDS: Mapping[WaitingFor, float] = {
 }
 """How long each reason of a plan may stay, counted from the last fault: the table "Of the plan" in docs/faults.md, with a
 look more. A machine that nobody reaches is waited for without end."""
+
+UNTOLD_SECONDS = UNSERVED_SECONDS + 30.0
+"""So long nothing may serve a deployment, and nobody work on it, before an incident tells it."""
 
 REPEATS_MAX = 24
 """So often within ``REPEATS_SECONDS`` one controller may ask an agent for the same: a step that fails is repeated after

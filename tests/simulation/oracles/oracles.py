@@ -22,6 +22,7 @@ from .availability import Availability
 from .patience import Patience
 from .pruning import REASONS_KEPT_SECONDS, Pruning, key_of, replica_of
 from .service import Service
+from .told import Told
 
 if TYPE_CHECKING:
     from tests.simulation.world.loop import Process
@@ -70,6 +71,7 @@ class Oracles:
         self.availability = Availability(world, self.violated)
         self.service = Service(world, self.violated)
         self.patience = Patience(world, self.violated)
+        self.told = Told(world, self.violated)
         self.reached: Reached | None = None
         self._gone: dict[tuple[ReplicaId, int], float] = {}
         """When the first rank of an epoch ended."""
@@ -147,6 +149,7 @@ class Oracles:
     def planned(self, last: Snapshots) -> None:
         """A pass has decided."""
         self.patience.planned(last.plan)
+        self.told.planned(last)
         if self.reached is not None:
             self.reached.passed(last)
 

@@ -15,10 +15,11 @@ from reconciler.state import WaitingFor
 from tests.simulation.schedules.acts import crash, fit, stranger, unfit
 from tests.simulation.schedules.days import judge_asked
 from tests.simulation.schedules.fuzz import KINDS, apply
-from tests.simulation.schedules.scenarios import Scenario, cluster, wide
+from tests.simulation.schedules.scenarios import Scenario, big, cluster, small, wide
 from tests.simulation.world.rest import rest
+from tests.worlds import deployment
 
-from .bounds import SERVICE_LOST_SECONDS, WAITING_SECONDS
+from .bounds import SERVICE_LOST_SECONDS, UNTOLD_SECONDS, WAITING_SECONDS
 from .ends import missing, told
 from .up import up
 
@@ -52,6 +53,20 @@ def test_a_group_that_goes_out_of_service_without_any_fault() -> None:
     crash("small", 0, 0)(world)
     world.run(120.0)
     assert any("40 s are explained by nothing" in text for text in world.oracles.violations)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_deployment_that_nothing_can_serve_and_nobody_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    if not told:
+        monkeypatch.setattr(incidents, "unserved", lambda *of: ())
+    world = up()
+    huge = deployment("huge", nodes=1, serving={"kvCache": "4TiB"})
+    world.commit((*cluster(big(), small(), wide()), huge))
+    world.run(UNTOLD_SECONDS + 30.0)
+    untold = [text for text in world.oracles.violations if "nothing serves huge for" in text]
+    assert len(untold) == (0 if told else 1)
 
 
 def test_something_that_is_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
