@@ -71,7 +71,8 @@ def follow(
         number = _find_open(trouble, beside[trouble.subject], [i for i in own if i.id not in troubles])
         if number is None:
             number = last_id = last_id + 1
-            found[number] = Incident(number, trouble.object, trouble.subject, trouble.fault, snapshots.now)
+            at = trouble.since if isinstance(trouble, Unserved) else snapshots.now
+            found[number] = Incident(number, trouble.object, trouble.subject, trouble.fault, at)
             own.append(found[number])
         troubles[number] = trouble
     return {
@@ -268,13 +269,23 @@ def _served(incident: Incident, snapshots: Snapshots) -> Incident:
     serves = record is not None and serving(record, snapshots.observed) is not None
     since = incident.unserved_since
     if not serves:
-        return incident if since is not None else replace(incident, unserved_since=snapshots.now)
+        return (
+            incident
+            if since is not None
+            else replace(incident, unserved_since=_unserved_since(incident, snapshots.now))
+        )
     if since is None or record is None:
         return incident
     until = _served_at(record, since, snapshots.now)
     return replace(
         incident, unserved_since=None, unserved_seconds=incident.unserved_seconds + max(0.0, until - since)
     )
+
+
+def _unserved_since(incident: Incident, now: float) -> float:
+    """Return the time since which its replica does not serve: a refusal may be older than the pass that opens it."""
+    new = incident.unserved_seconds == 0.0 and not incident.reopened
+    return incident.opened_at if new and isinstance(incident.fault, RefusedBecause) else now
 
 
 def _served_at(record: GroupRecord, since: float, now: float) -> float:
@@ -398,7 +409,8 @@ def summary(incident: Incident) -> str:
     """Return the incident on one line."""
     if incident.open and incident.person:
         latest = incident.last(EntryKind.SEEN)
-        return f"PERSON NEEDED: {incident.person} ({latest.text if latest else _title(incident)})"
+        seen = latest.text if latest else _title(incident)
+        return f"PERSON NEEDED: {incident.person}" + ("" if seen == incident.person else f" ({seen})")
     end = None if incident.open else incident.last(EntryKind.OUTCOME)
     rest = end.text if end else incident.doing
     return f"{_title(incident)}; {rest}" if rest else _title(incident)

@@ -31,7 +31,7 @@ from reconciler.state.subjects import LinkSubject, NodeSubject, ReplicaSubject
 from reconciler.status import AS_WISHED, Snapshots, certificate, examinations
 from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
-from reconciler.status.unserved import OF_MACHINES, steps
+from reconciler.status.unserved import OF_MACHINES
 
 from .checks import CHECKS, Machine
 from .finding import MEANS, Examination, Finding
@@ -265,9 +265,15 @@ def _refusal(snapshots: Snapshots, refusal: Refusal) -> Finding:
     means = _MEANS_OF_KIND.get(key.kind, "it is not as its manifest says")
     if key.kind == "ModelDeployment":
         means = status.serving_text(DeploymentName(key.name), snapshots)
-    seen, _, _ = refusal.text.partition("; to do: ")
+    seen, _, steps = refusal.text.partition("; to do: ")
+    if not steps:
+        steps = (
+            "as it says"
+            if key == CLUSTER
+            else f"as it says; all that is known: reconciler describe {key.kind.lower()}/{key.name}"
+        )
     nodes = (NodeName(key.name),) if key.kind == "Node" else ()
-    return Finding(None, (key,), nodes, seen, means, steps(refusal), True, refusal.reason.value)
+    return Finding(None, (key,), nodes, seen, means, steps, True, refusal.reason.value)
 
 
 def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:

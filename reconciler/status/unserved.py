@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from reconciler.state import DeploymentName, Plan, Refusal, RefusedBecause, ReplicaId, Sign, Trouble
-from reconciler.state.identity import CLUSTER, ObjectKey
+from reconciler.state.identity import ObjectKey
 from reconciler.state.subjects import LinkSubject, NodeSubject, OtherSubject, ReplicaSubject, Subject
 
 from .awaited import AS_WISHED
@@ -37,7 +37,9 @@ class Unserved:
     seen: str
     """The reason, for people."""
     person: str
-    """The steps that only a person can take."""
+    """The steps that only a person can take; the same as ``seen`` if that says them."""
+    since: float
+    """Time of the refusal, in seconds since the Unix epoch."""
     doing: str = ""
     """Empty: the controller looks again by itself, and can do nothing else."""
 
@@ -52,19 +54,18 @@ def unserved(snapshots: Snapshots, statuses: Statuses) -> Iterator[Unserved]:
     machine or cable explains it. ``statuses`` know since when."""
     plan, gateway = snapshots.plan, snapshots.desired.gateway
     refused = {each.object: each for each in reversed(plan.refused)}
-    for name in sorted(snapshots.desired.deployments):
-        found = _of_deployment(name, refused, snapshots)
-        if found is not None and _lasts(found, snapshots, statuses):
-            yield Unserved(
-                ObjectKey("ModelDeployment", name),
-                _subject(name, plan),
-                found.reason,
-                found.text,
-                steps(found),
-            )
-    found = refused.get(ObjectKey("Gateway", gateway.metadata.name)) if gateway is not None else None
-    if found is not None and _lasts(found, snapshots, statuses):
-        yield Unserved(found.object, OtherSubject(str(found.object)), found.reason, found.text, steps(found))
+    found: list[tuple[ObjectKey, Subject, Refusal | None]] = [
+        (ObjectKey("ModelDeployment", name), _subject(name, plan), _of_deployment(name, refused, snapshots))
+        for name in sorted(snapshots.desired.deployments)
+    ]
+    if gateway is not None:
+        key = ObjectKey("Gateway", gateway.metadata.name)
+        found.append((key, OtherSubject(str(key)), refused.get(key)))
+    for key, subject, refusal in found:
+        since = _since(refusal, statuses) if refusal is not None else None
+        if refusal is not None and since is not None and snapshots.now - since >= UNSERVED_SECONDS:
+            seen, _, todo = refusal.text.partition("; to do: ")
+            yield Unserved(key, subject, refusal.reason, seen, todo or seen, since)
 
 
 def with_tasks(troubles: Iterable[Trouble], found: Iterable[Unserved]) -> Iterator[Trouble | Unserved]:
@@ -77,17 +78,9 @@ def with_tasks(troubles: Iterable[Trouble], found: Iterable[Unserved]) -> Iterat
         if also is None or trouble.person:
             yield trouble
         else:
-            yield replace(trouble, person=f"{also.seen}; {also.person}", task=also.sign)
+            task = also.seen if also.person == also.seen else f"{also.seen}; {also.person}"
+            yield replace(trouble, person=task, task=also.sign)
     yield from (each for subject, each in of_subject.items() if subject not in told)
-
-
-def steps(refusal: Refusal) -> str:
-    """Return the steps that end a refusal."""
-    _, _, known = refusal.text.partition("; to do: ")
-    key = refusal.object
-    if known or key == CLUSTER:
-        return known or "as it says"
-    return f"as it says; all that is known: reconciler describe {key.kind.lower()}/{key.name}"
 
 
 def _of_deployment(
@@ -118,7 +111,8 @@ def _subject(name: DeploymentName, plan: Plan) -> ReplicaSubject:
     return next(own, ReplicaSubject(ReplicaId(name, 0)))
 
 
-def _lasts(refusal: Refusal, snapshots: Snapshots, statuses: Statuses) -> bool:
+def _since(refusal: Refusal, statuses: Statuses) -> float | None:
+    """Return since when an object cannot become ready; None if that is not known yet."""
     known = statuses.get(refusal.object)
     stalled = known.condition("Stalled") if known is not None else None
-    return stalled is not None and stalled.status and snapshots.now - stalled.since >= UNSERVED_SECONDS
+    return stalled.since if stalled is not None and stalled.status else None
