@@ -1,6 +1,6 @@
 """The snapshot nouns of the loop: Desired, Observed, Memory, Plan, Outcome. Read this room first."""
 
-from .cause import Cause
+from .cause import Cause, RefusedBecause
 from .desired import Desired, Hold, Rejection
 from .faults import (
     Attempt,
@@ -63,7 +63,6 @@ from .plan import (
     Plan,
     ProveGroup,
     Refusal,
-    RefusedBecause,
     ReleaseReplica,
     RemoveObject,
     StartRank,

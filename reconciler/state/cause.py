@@ -1,8 +1,10 @@
-"""Reasons for forming groups."""
+"""Reasons for forming groups, and for refusing to."""
 
 from __future__ import annotations
 
 from enum import Enum
+
+from reconciler.wire.weights import FetchProblem
 
 
 class Cause(Enum):
@@ -24,3 +26,44 @@ class Cause(Enum):
     TRANSPORT_FAILED = "TransportFailed"
     TRANSPORT_BACK = "TransportBack"
     NODES_BACK = "NodesBack"
+
+
+class RefusedBecause(Enum):
+    """Reasons why something is impossible until a person changes something."""
+
+    MODEL_UNKNOWN = "ModelNotFound"
+    NO_NODES = "NotEnoughNodes"
+    NODES_DIFFER = "NodesDiffer"
+    NO_RUNTIME = "RuntimeMissing"
+    RUNTIME_UNAVAILABLE = "RuntimeUnavailable"
+    WEIGHTS_MISSING = "WeightsMissing"
+    WEIGHTS_UNUSABLE = "WeightsUnusable"
+    INTERRUPTED = FetchProblem.INTERRUPTED
+    TRUNCATED = FetchProblem.TRUNCATED
+    CORRUPTED = FetchProblem.CORRUPTED
+    UNAUTHORIZED = FetchProblem.UNAUTHORIZED
+    FORBIDDEN = FetchProblem.FORBIDDEN
+    NOT_ON_HUB = FetchProblem.NOT_FOUND
+    NO_HUB = FetchProblem.UNREACHABLE
+    DISK_FULL = FetchProblem.DISK_FULL
+    NOT_SERVABLE = FetchProblem.NOT_SERVABLE
+    NO_HUB_CLIENT = FetchProblem.NO_CLIENT
+    FETCH_FAILED = FetchProblem.FAILED
+    CODE_UNTRUSTED = "RemoteCodeNotTrusted"
+    NOT_SUPPORTED = "StrategyNotSupported"
+    NOT_DIVISIBLE = "NotDivisible"
+    CONTEXT_TOO_LONG = "ContextTooLong"
+    ROPE_SCALING = "RopeScalingNotSupported"
+    NO_MEMORY = "NotEnoughMemory"
+    NO_TRANSPORT = "NoTransport"
+    RANK_REFUSES = "RankRefuses"
+    CRASH_LOOP = "CrashLoopBackOff"
+    STOPPED = "StoppedByRequest"
+    RESTARTING = "NodeRestarting"
+    NO_RESTART = "CannotRestart"
+    NOT_REPAIRED = "CannotRepair"
+    CANNOT_LISTEN = "CannotListen"
+    SET_BACK = "RevisionSetBack"
+    HELD = "RevisionHeld"
+    REJECTED = "RevisionRejected"
+    UNWRITABLE = "StateUnwritable"

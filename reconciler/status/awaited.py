@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.state import Contact, DeploymentName, NodeName, ReplicaId, WaitingFor
+from reconciler.state.cause import RefusedBecause
 from reconciler.state.identity import ObjectKey
-from reconciler.state.plan import RefusedBecause
 from reconciler.state.reports.status import Condition, ObjectStatus
 
 from . import fabric

@@ -13,9 +13,8 @@ import pytest
 from reconciler import errors
 from reconciler.agent import server
 from reconciler.gateway.errors import ApiError, invalid
-from reconciler.state import Cause
+from reconciler.state import Cause, RefusedBecause, WaitingFor
 from reconciler.state.faults import FaultClass
-from reconciler.state.plan import RefusedBecause, WaitingFor
 from reconciler.status.snapshots import Readiness
 from reconciler.status.weights import WORST
 from reconciler.wire.codec import Refused

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from reconciler.state.cause import RefusedBecause
 from reconciler.state.faults import FaultClass, Sign
 from reconciler.state.identity import ObjectKey, ReplicaId
-from reconciler.state.plan import RefusedBecause
 from reconciler.state.subjects import ReplicaSubject, Subject
 
 Class = FaultClass | RefusedBecause
