@@ -11,6 +11,8 @@ import pytest
 
 from reconciler.controller.admin import doctor_session
 from reconciler.controller.admin.doctor_session import DoctorSessions
+from reconciler.controller.publish import Publisher
+from reconciler.controller.routes_file import RoutesFile
 from reconciler.errors import Refused
 from reconciler.state import NodeName
 from reconciler.state.slices import Slices
@@ -77,6 +79,7 @@ class Parts:
     collector: Machines
     store: Store
     last: Snapshots
+    publisher: Publisher
     around: Around = field(default_factory=Around)
     care: Care = field(default_factory=Care)
     numbers: int = 0
@@ -98,7 +101,9 @@ def at_once(found: Snapshots) -> Slices[Snapshots]:
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     world = two_macs()
-    made = Parts(world, Machines(world), Store(tmp_path / "store.db"), snapshots(world))
+    store = Store(tmp_path / "store.db")
+    publisher = Publisher(store, RoutesFile(tmp_path / "routes.json"))
+    made = Parts(world, Machines(world), store, snapshots(world), publisher)
     monkeypatch.setattr(doctor_session, "decide", lambda parts: at_once(snapshots(parts.world)))
     yield made
     made.store.close()
