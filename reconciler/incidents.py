@@ -407,13 +407,19 @@ def notification_text(incident: Incident, occasion: Occasion, now: float) -> str
 
 def summary(incident: Incident) -> str:
     """Return the incident on one line."""
+    text = what_is_wrong(incident)
     if incident.open and incident.person:
-        latest = incident.last(EntryKind.SEEN)
-        seen = latest.text if latest else _title(incident)
-        return f"PERSON NEEDED: {incident.person}" + ("" if seen == incident.person else f" ({seen})")
-    end = None if incident.open else incident.last(EntryKind.OUTCOME)
-    rest = end.text if end else incident.doing
-    return f"{_title(incident)}; {rest}" if rest else _title(incident)
+        return f"PERSON NEEDED: {incident.person}" + ("" if text == incident.person else f" ({text})")
+    return f"{text}; {incident.doing}" if incident.doing else text
+
+
+def what_is_wrong(incident: Incident) -> str:
+    """Return what is wrong, without the remedy and the steps; of an incident that is over, with its end."""
+    if not incident.open:
+        end = incident.last(EntryKind.OUTCOME)
+        return f"{_title(incident)}; {end.text}" if end else _title(incident)
+    latest = incident.last(EntryKind.SEEN) if incident.person else None
+    return latest.text if latest else _title(incident)
 
 
 def _title(incident: Incident) -> str:

@@ -212,7 +212,8 @@ class Feed:
             answer = await _ask(client, question)
             if answer["version"] != seen:
                 seen = answer["version"]
-                self._update(incidents=tuple(answer["items"]))
+                # A controller of an earlier version has no ``seen``.
+                self._update(incidents=tuple({"seen": each["summary"], **each} for each in answer["items"]))
             await self._pause()
 
     async def _events(self, client: RpcClient) -> None:

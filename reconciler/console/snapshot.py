@@ -64,11 +64,13 @@ class Snapshot:
 
 
 def condition(each: Body, type: str) -> Body:
-    """Return a condition of an object; an empty one with the status ``Unknown`` if it has none yet."""
-    for found in each["status"]["conditions"]:
-        if found["type"] == type:
-            return dict(found)
-    return {"type": type, "status": "Unknown", "reason": "", "message": "", "lastTransitionTime": None}
+    """Return a condition of an object; an empty one with the status ``Unknown`` if it has none yet.
+
+    ``seen`` is its message without ``person``, the steps for a person, which are empty if there are none.
+    """
+    none = {"type": type, "status": "Unknown", "reason": "", "message": "", "lastTransitionTime": None}
+    found = next((found for found in each["status"]["conditions"] if found["type"] == type), none)
+    return {"seen": found["message"], "person": "", **found}
 
 
 def is_true(each: Body, type: str) -> bool:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from reconciler.resources import Node
-from reconciler.state import Contact, FaultClass, MachineFacts, NodeObservation
+from reconciler.state import Contact, FaultClass, MachineFacts, NodeName, NodeObservation
+from reconciler.status.snapshots import ConditionState
 from reconciler.wire.node import HeldBy
 
 GIB = 2**30
@@ -21,9 +22,6 @@ DISK_FREE_BYTES_MIN = 10 * GIB
 
 FILEVAULT_OFF = "on {node}: sudo fdesetup disable"
 
-ConditionRow = tuple[str, bool, str, str]
-"""Type, status, reason and message of a condition."""
-
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -31,11 +29,15 @@ class Machine:
 
     seen: NodeObservation
     manifest: Node | None
-    conditions: tuple[ConditionRow, ...] = ()
+    conditions: tuple[ConditionState, ...] = ()
     rdma: bool = False
     """Whether RDMA matters there: a deployment would use it, or no deployment chooses transports."""
     declared: frozenset[int] = frozenset()
     """Receptacles with declared cables; their problems are reported for the cable."""
+
+    @property
+    def name(self) -> NodeName:
+        return self.seen.name
 
     @property
     def facts(self) -> MachineFacts:
@@ -43,9 +45,9 @@ class Machine:
 
     def message(self, type_: str, status: bool = True, reasons: tuple[str, ...] = ()) -> str:
         """Return the message of a condition with this status, and with one of ``reasons`` if given; else empty."""
-        for kind, value, reason, message in self.conditions:
-            if kind == type_ and value is status and (not reasons or reason in reasons):
-                return message or reason
+        for each in self.conditions:
+            if each.type == type_ and each.status is status and (not reasons or each.reason in reasons):
+                return each.message or each.reason
         return ""
 
 
@@ -55,37 +57,37 @@ class Check:
 
     fault: FaultClass
     seen: Callable[[Machine], str]
-    """A sentence about ``{node}``; empty without a finding."""
+    """A sentence; empty without a finding."""
     means: str
     steps: str
     """Steps for a person; ``{node}`` is the machine's name, ``{python}`` the interpreter of its ranks."""
 
 
 def falls_asleep(machine: Machine) -> str:
-    return "{node} falls asleep when nobody uses it" if machine.facts.sleeps else ""
+    return f"{machine.name} falls asleep when nobody uses it" if machine.facts.sleeps else ""
 
 
 def _locked_after_reboot(machine: Machine) -> str:
     repair = machine.manifest.spec.repair if machine.manifest else None
     if machine.facts.filevault and repair and repair.reboot and not repair.file_vault:
-        return "FileVault is on at {node}, although spec.repair.reboot allows restarts"
+        return f"FileVault is on at {machine.name}, although spec.repair.reboot allows restarts"
     return ""
 
 
 def _other_system(machine: Machine) -> str:
     message = machine.message("ParityOk", status=False, reasons=("SystemDiffers",))
-    return f"{{node}}: {_escaped(message)}" if message else ""
+    return f"{machine.name}: {message}" if message else ""
 
 
 def _other_runtime(machine: Machine) -> str:
     message = machine.message("ParityOk", status=False, reasons=("RuntimeDiffers",))
-    return f"{{node}}: {_escaped(message)}" if message else ""
+    return f"{machine.name}: {message}" if message else ""
 
 
 def _no_runtime(machine: Machine) -> str:
     reasons = ("RuntimeUnavailable", "RuntimeIncomplete")
     message = machine.message("RuntimeReady", status=False, reasons=reasons) if _reached(machine) else ""
-    return f"{{node}}: {_escaped(message)}" if message else ""
+    return f"{machine.name}: {message}" if message else ""
 
 
 def behind_dock(machine: Machine) -> str:
@@ -99,39 +101,37 @@ def behind_dock(machine: Machine) -> str:
             and (port.peer_domain or port.peer_model)
         ):
             through, there = ", ".join(port.through), port.peer_model or "another machine"
-            return (
-                f"the cable at {{node}}/{port.receptacle} leads to {_escaped(f'{there} through {through}')}"
-            )
+            return f"the cable at {machine.name}/{port.receptacle} leads to {there} through {through}"
     return ""
 
 
 def _clock(machine: Machine) -> str:
     message = machine.message("ClockSkew")
-    return f"{{node}}: {_escaped(message)}" if message else ""
+    return f"{machine.name}: {message}" if message else ""
 
 
 def _strays(machine: Machine) -> str:
     count = machine.facts.stray_ranks or 0
-    return f"{count} processes of ranks on {{node}} belong to no agent" if count > 0 else ""
+    return f"{count} processes of ranks on {machine.name} belong to no agent" if count > 0 else ""
 
 
 def disk_full(machine: Machine) -> str:
     message = machine.message("DiskPressure")
     if message:
-        return f"{{node}}: {_escaped(message)}"
+        return f"{machine.name}: {message}"
     free = machine.facts.disk_free_bytes
     if free is None or free >= DISK_FREE_BYTES_MIN:
         return ""
-    return f"{free / GIB:.1f} GiB are free on the disk of {{node}}"
+    return f"{free / GIB:.1f} GiB are free on the disk of {machine.name}"
 
 
 def _throttled(machine: Machine) -> str:
-    return "{node} is throttled by heat" if machine.facts.throttled else ""
+    return f"{machine.name} is throttled by heat" if machine.facts.throttled else ""
 
 
 def _memory(machine: Machine) -> str:
     message = machine.message("MemoryPressure")
-    return f"{{node}}: {_escaped(message)}" if message and machine.seen.contact is Contact.REACHED else ""
+    return f"{machine.name}: {message}" if message and machine.seen.contact is Contact.REACHED else ""
 
 
 def _wired_limit(machine: Machine) -> str:
@@ -139,30 +139,30 @@ def _wired_limit(machine: Machine) -> str:
     wired = machine.facts.gpu_bytes
     if not limit or not wired or wired >= limit:
         return ""
-    return f"the GPU of {{node}} may wire {wired / GIB:.0f} GiB, less than its spec.memory.limit: {limit / GIB:.0f} GiB"
+    return f"the GPU of {machine.name} may wire {wired / GIB:.0f} GiB, less than its spec.memory.limit: {limit / GIB:.0f} GiB"
 
 
 def _panicked(machine: Machine) -> str:
     count = machine.facts.panics or 0
     reports = "report" if count == 1 else "reports"
-    return f"{count} panic {reports} of the last hour on {{node}}" if count > 0 else ""
+    return f"{count} panic {reports} of the last hour on {machine.name}" if count > 0 else ""
 
 
 def _swaps(machine: Machine) -> str:
     used = machine.facts.swap_used_bytes or 0
-    return f"{used / GIB:.1f} GiB of swap are in use on {{node}}" if used > SWAP_BYTES_MAX else ""
+    return f"{used / GIB:.1f} GiB of swap are in use on {machine.name}" if used > SWAP_BYTES_MAX else ""
 
 
 def managed(machine: Machine) -> str:
-    return "{node} is enrolled with an organisation (MDM)" if machine.facts.managed else ""
+    return f"{machine.name} is enrolled with an organisation (MDM)" if machine.facts.managed else ""
 
 
 def firewall(machine: Machine) -> str:
-    return "the application firewall of {node} is on" if machine.facts.firewall else ""
+    return f"the application firewall of {machine.name} is on" if machine.facts.firewall else ""
 
 
 def updates_itself(machine: Machine) -> str:
-    return "{node} installs updates of macOS by itself" if machine.facts.updates_itself else ""
+    return f"{machine.name} installs updates of macOS by itself" if machine.facts.updates_itself else ""
 
 
 def _weights_read(machine: Machine) -> str:
@@ -174,7 +174,7 @@ def _weights_read(machine: Machine) -> str:
         )
         if reads
     ]
-    return f"{' and '.join(readers)} may read the weights on {{node}}" if readers else ""
+    return f"{' and '.join(readers)} may read the weights on {machine.name}" if readers else ""
 
 
 def _left_alone(machine: Machine) -> str:
@@ -182,16 +182,11 @@ def _left_alone(machine: Machine) -> str:
     report, far = machine.seen.report, machine.manifest is not None and machine.manifest.spec.ssh is not None
     if not far or report is None or report.system != "Darwin" or not _reached(machine):
         return ""
-    return "the agent of {node} outlived its SSH session" if report.held_by == HeldBy.LEFT else ""
+    return f"the agent of {machine.name} outlived its SSH session" if report.held_by == HeldBy.LEFT else ""
 
 
 def _reached(machine: Machine) -> bool:
     return machine.seen.contact is Contact.REACHED
-
-
-def _escaped(text: str) -> str:
-    """Return a text whose braces are escaped for another formatting."""
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 CHECKS: tuple[Check, ...] = (

@@ -202,13 +202,12 @@ def _concerned(world: World, trouble: Trouble) -> tuple[NodeName, ...]:
 
 
 def _checked(machine: Machine) -> Iterator[Finding]:
-    name = machine.seen.name
+    name = machine.name
+    python = shlex.quote(machine.seen.report.python) if machine.seen.report else "PYTHON"
     for check in CHECKS:
-        seen = check.seen(machine)
-        if seen:
-            python = shlex.quote(machine.seen.report.python) if machine.seen.report else "PYTHON"
-            text, steps = seen.format(node=name), check.steps.format(node=name, python=python)
-            yield Finding(check.fault, (ObjectKey("Node", name),), (name,), text, check.means, steps, True)
+        if seen := check.seen(machine):
+            steps = check.steps.format(node=name, python=python)
+            yield Finding(check.fault, (ObjectKey("Node", name),), (name,), seen, check.means, steps, True)
 
 
 def _of_models(snapshots: Snapshots) -> Iterator[Finding]:
@@ -233,9 +232,8 @@ def _of_gateway(snapshots: Snapshots) -> Iterator[Finding]:
     key = ObjectKey("Gateway", wanted.metadata.name)
     for state in certificate.conditions(key.name, snapshots):
         if state.status and wanted.spec.tls is not None:
-            said, _, _ = state.message.partition("; to do: ")
             steps = certificate.steps(wanted.spec.tls)
-            yield Finding(None, (key,), (), said, _CERTIFICATE_MEANS, steps, True, "Certificate")
+            yield Finding(None, (key,), (), state.message, _CERTIFICATE_MEANS, steps, True, "Certificate")
     if seen is not None and seen.shortage:
         yield Finding(FaultClass.LAUNCH_CONTEXT, (key,), (), seen.shortage, _FEW_MEANS, _FEW_STEPS, True)
 
@@ -265,15 +263,12 @@ def _refusal(snapshots: Snapshots, refusal: Refusal) -> Finding:
     means = _MEANS_OF_KIND.get(key.kind, "it is not as its manifest says")
     if key.kind == "ModelDeployment":
         means = status.serving_text(DeploymentName(key.name), snapshots)
-    seen, _, steps = refusal.text.partition("; to do: ")
-    if not steps:
-        steps = (
-            "as it says"
-            if key == CLUSTER
-            else f"as it says; all that is known: reconciler describe {key.kind.lower()}/{key.name}"
-        )
+    about = (
+        "" if key == CLUSTER else f"; all that is known: reconciler describe {key.kind.lower()}/{key.name}"
+    )
+    steps = refusal.person or f"as it says{about}"
     nodes = (NodeName(key.name),) if key.kind == "Node" else ()
-    return Finding(None, (key,), nodes, seen, means, steps, True, refusal.reason.value)
+    return Finding(None, (key,), nodes, refusal.text, means, steps, True, refusal.reason.value)
 
 
 def _without_repeats(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -189,7 +189,7 @@ def _by_row(row: Row) -> Callable[[Examined], Flaw | None]:
 
 def _by_check(check: Check) -> Callable[[Examined], Flaw | None]:
     def flaw(examined: Examined) -> Flaw | None:
-        seen = check.seen(examined.machine).format(node=examined.name)
+        seen = check.seen(examined.machine)
         return Flaw(seen, check.steps.format(node=examined.name, python="PYTHON")) if seen else None
 
     return flaw

@@ -14,6 +14,11 @@ Sign = tuple[str, ...]
 """A key of names and numbers: equal for the same observation or task, whatever its words and measured values are."""
 
 
+def told(text: str, person: str) -> str:
+    """Return a sentence with the steps for a person, if there are any."""
+    return f"{text}; to do: {person}" if person else text
+
+
 class FaultClass(Enum):
     """The classes of faults, in the order of the search: the first that is seen explains the symptoms of
     later ones."""

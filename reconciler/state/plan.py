@@ -8,7 +8,7 @@ from enum import Enum
 from reconciler.wire.launch import LaunchSpec, RankId
 
 from .cause import Cause, RefusedBecause
-from .faults import Attempt, FaultClass, Quarantine, Suspicion, Symptom, TransportFailure, Trouble
+from .faults import Attempt, FaultClass, Quarantine, Suspicion, Symptom, TransportFailure, Trouble, told
 from .identity import NodeName, ObjectKey, ReplicaId
 from .machine.links import Cabling
 from .machine.weights import FetchWeights, RemoveWeights
@@ -334,6 +334,13 @@ class Refusal:
     reason: RefusedBecause
     text: str
     replica: ReplicaId | None = None
+    person: str = ""
+    """The exact steps that only a person can take; empty where ``text`` says enough."""
+
+    @property
+    def told(self) -> str:
+        """Return the reason with the steps, for people."""
+        return told(self.text, self.person)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def last_known(
     if unknown and was_ready and was_ready.status:
         found = found._replace(ready=True, reason=was_ready.reason, message=was_ready.message)
     if not stalled.status and was_stalled and was_stalled.status:
-        stalled = ConditionState("Stalled", True, was_stalled.reason, was_stalled.message)
+        stalled = ConditionState("Stalled", True, was_stalled.reason, was_stalled.message, was_stalled.person)
     return found, stalled
 
 
@@ -169,7 +169,7 @@ def gateway_waits(statuses: Statuses, snapshots: Snapshots) -> str:
     )
     return next(
         (
-            f"{key}: {ready.message}"
+            f"{key}: {ready.told}"
             for key, ready in unready
             if _is_gateway_awaited(snapshots) or (connects and ready.reason == "NoGroupConnected")
         ),

@@ -49,20 +49,19 @@ def as_json(seen: ServedCertificate | None) -> dict[str, Any] | None:
 
 def _state(seen: ServedCertificate, tls: GatewayTls, now: float) -> ConditionState:
     if seen.expires_at is None:
-        text = f"nobody can connect: {seen.problem}; to do: {steps(tls)}"
-        return ConditionState(TYPE, True, "CertificateUnusable", text)
+        text = f"nobody can connect: {seen.problem}"
+        return ConditionState(TYPE, True, "CertificateUnusable", text, steps(tls))
     expires, names = seen.expires_at, few_names(seen.names) or "no name"
     what = f"the certificate for {names}"
     if expires <= now:
-        text = f"{what} expired on {_date(expires)}, so that clients refuse it; to do: {steps(tls)}"
-        return ConditionState(TYPE, True, "CertificateExpired", text)
+        text = f"{what} expired on {_date(expires)}, so that clients refuse it"
+        return ConditionState(TYPE, True, "CertificateExpired", text, steps(tls))
     if seen.problem:
-        text = f"{seen.problem}; {what} stays in use, until {_date(expires)}; to do: {steps(tls)}"
-        return ConditionState(TYPE, True, "CertificateNotReplaced", text)
+        text = f"{seen.problem}; {what} stays in use, until {_date(expires)}"
+        return ConditionState(TYPE, True, "CertificateNotReplaced", text, steps(tls))
     for seconds, reason in EXPIRES_SOON:
         if expires - now <= seconds:
-            text = f"{what} expires on {_date(expires)}; to do: {steps(tls)}"
-            return ConditionState(TYPE, True, reason, text)
+            return ConditionState(TYPE, True, reason, f"{what} expires on {_date(expires)}", steps(tls))
     return ConditionState(TYPE, False, "CertificateGood", f"{what} is good until {_date(expires)}")
 
 

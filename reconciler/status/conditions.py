@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.state import NodeName, NodeObservation, Refusal, Trouble
 from reconciler.state.identity import ObjectKey
-from reconciler.state.reports.status import Condition, ObjectStatus
+from reconciler.state.reports.status import ObjectStatus
 
 from . import certificate, examinations, limits, node
 from .awaited import AS_WISHED, is_awaited, last_known
@@ -113,7 +113,7 @@ def _status(
         found, stalled = last_known(key, before, found, stalled, snapshots)
     states = (_ready(found, planned.refused.get(key), stalled), _reconciling(planned, key), stalled, *more)
     known = {condition.type: condition for condition in before.conditions} if before else {}
-    conditions = tuple(_condition(known.get(each.type), each, snapshots.now, generation) for each in states)
+    conditions = tuple(each.at(snapshots.now, generation, known.get(each.type)) for each in states)
     return ObjectStatus(conditions, generation, found.extra)
 
 
@@ -125,10 +125,10 @@ def _is_acted_on(key: ObjectKey, snapshots: Snapshots) -> bool:
 def _ready(found: Readiness, refusal: Refusal | None, stalled: ConditionState) -> ConditionState:
     """Return the reason why an object cannot become ready, if known, instead of the missing parts."""
     if found.ready or refusal is None:
-        return ConditionState("Ready", found.ready, found.reason, found.message)
+        return ConditionState("Ready", found.ready, found.reason, found.message, found.person)
     if refusal.reason in AS_WISHED:
         return ConditionState("Ready", False, refusal.reason.value, refusal.text)
-    return ConditionState("Ready", False, stalled.reason, stalled.message)
+    return ConditionState("Ready", False, *stalled[2:])
 
 
 def _reconciling(planned: ByObject, key: ObjectKey) -> ConditionState:
@@ -143,18 +143,13 @@ def _stalled(refusal: Refusal | None, trouble: Trouble | None) -> ConditionState
     """Return the obstacle that only a person can remove, with the reason, and the exact steps if known."""
     if refusal is not None and refusal.reason in AS_WISHED:
         refusal = None
+    asked = dict.fromkeys(each.person for each in (refusal, trouble) if each is not None and each.person)
+    person = "; ".join(asked)
     if refusal is not None:
-        named = trouble is None or trouble.person in refusal.text
-        text = refusal.text if named or trouble is None else f"{refusal.text}; to do: {trouble.person}"
-        return ConditionState("Stalled", bool(text), refusal.reason.value, text)
+        return ConditionState("Stalled", bool(refusal.text), refusal.reason.value, refusal.text, person)
     if trouble is not None:
-        text = f"{trouble.seen}; to do: {trouble.person}"
-        return ConditionState("Stalled", True, trouble.fault.reason, text)
+        return ConditionState("Stalled", True, trouble.fault.reason, trouble.seen, person)
     return ConditionState("Stalled", False, "NotStalled", "")
-
-
-def _condition(before: Condition | None, state: ConditionState, now: float, generation: int) -> Condition:
-    return before.updated(state, now, generation) if before else Condition(*state, now, generation)
 
 
 TERMINATING = "Terminating"

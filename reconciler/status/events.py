@@ -61,20 +61,20 @@ def _changes(key: ObjectKey, before: ObjectStatus | None, after: ObjectStatus, n
         if new is None or _told(new) == was:
             continue
         if new.reason == TERMINATING:
-            yield Event(now, key, False, TERMINATING, new.message)
+            yield Event(now, key, False, TERMINATING, new.told)
             continue
         bad = new.status == (kind != "Ready")
         reason = kind if new.status else f"Not{kind}"
         if kind in (*_TOLD_WITH_REASON, *_TOLD_ONCE):
             reason = new.reason
-        yield Event(now, key, bad, reason, new.message or "the obstacle is gone")
+        yield Event(now, key, bad, reason, new.told or "the obstacle is gone")
 
 
 def _told(condition: Condition) -> tuple[bool, str]:
     """Return the parts of a condition whose change makes an event: for a problem, also its text."""
     if condition.type in _TOLD_WITH_REASON:
-        return condition.status, f"{condition.reason}: {condition.message}" if condition.status else ""
-    return condition.status, condition.message if condition.type == "Stalled" else ""
+        return condition.status, f"{condition.reason}: {condition.told}" if condition.status else ""
+    return condition.status, condition.told if condition.type == "Stalled" else ""
 
 
 def endings(observed: Observed, now: float) -> list[Event]:

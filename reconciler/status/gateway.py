@@ -43,9 +43,9 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         return Readiness(False, "NotAsked", text, extra)
     if door.problem and gateway.certificate is not None and gateway.certificate.expires_at is None:
         wanted = snapshots.desired.gateway
-        todo = f"; to do: {certificate.steps(wanted.spec.tls)}" if wanted and wanted.spec.tls else ""
-        text = f"nobody can connect to {gateway.endpoint}: {gateway.certificate.problem}{todo}"
-        return Readiness(False, "CertificateUnusable", text, extra)
+        person = certificate.steps(wanted.spec.tls) if wanted and wanted.spec.tls else ""
+        text = f"nobody can connect to {gateway.endpoint}: {gateway.certificate.problem}"
+        return Readiness(False, "CertificateUnusable", text, extra, person)
     if door.problem:
         text = f"it does not answer at {gateway.endpoint}: {door.problem}; see: reconciler logs --gateway"
         return Readiness(False, "GatewaySilent", text, extra)

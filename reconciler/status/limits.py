@@ -28,11 +28,11 @@ def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
     away = list(_away(places))
     if not away:
         return (ConditionState(TYPE, False, "LimitsShared", f"all gateways count together in {address}"),)
-    text = (
-        f"{'; '.join(away)}; to do: see that {address} runs and lets the gateways in: each returns to it by itself"
+    person = (
+        f"see that {address} runs and lets the gateways in: each returns to it by itself"
         f" within seconds, and grants {_share(1 + len(spec.nodes))} meanwhile"
     )
-    return (ConditionState(TYPE, True, "StoreAway", text),)
+    return (ConditionState(TYPE, True, "StoreAway", "; ".join(away), person),)
 
 
 def as_json(seen: LimitsObservation | None) -> dict[str, Any] | None:

@@ -157,8 +157,8 @@ def _network_ready(name: NodeName, seen: NodeObservation | None, planned: ByObje
     if repair:
         return ConditionState("NetworkReady", False, "Repairing", repair)
     if trouble is not None:
-        todo = f"; to do: {trouble.person}" if trouble.person else f": {trouble.doing}"
-        return ConditionState("NetworkReady", False, trouble.fault.reason, f"{trouble.seen}{todo}")
+        text = trouble.seen if trouble.person else f"{trouble.seen}: {trouble.doing}"
+        return ConditionState("NetworkReady", False, trouble.fault.reason, text, trouble.person)
     ends = planned.ends.get(name, ())
     if not ends:
         return ConditionState("NetworkReady", True, "NothingDeclared", "")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from reconciler.state import Contact, Desired, Memory, NodeName, Observed, Plan, ReplicaId
 from reconciler.state.identity import ObjectKey
-from reconciler.state.reports.status import ObjectStatus
+from reconciler.state.reports.status import Condition, ObjectStatus
 
 Statuses = Mapping[ObjectKey, ObjectStatus]
 
@@ -49,6 +49,14 @@ class ConditionState(NamedTuple):
     status: bool
     reason: str
     message: str
+    person: str = ""
+    """The exact steps that only a person can take; empty if there are none."""
+
+    def at(self, now: float, generation: int, before: Condition | None) -> Condition:
+        """Return the condition of this generation; ``before``, the last one of its type, if nothing has changed."""
+        since = before.since if before is not None and before.status == self.status else now
+        found = Condition(*self[:4], since, generation, self.person)
+        return before if before is not None and before == found else found
 
 
 class Readiness(NamedTuple):
@@ -58,3 +66,5 @@ class Readiness(NamedTuple):
     reason: str
     message: str
     extra: dict[str, Any]
+    person: str = ""
+    """The exact steps that only a person can take; empty if there are none."""

@@ -128,5 +128,5 @@ def disk_pressure(report: NodeReport | None) -> ConditionState:
     fetched = sum(kept.size for kept in report.kept)
     text = f"{gigabytes(free)} of {gigabytes(total)} are free on the disk of its weights; fetched weights use {gigabytes(fetched)}"
     return ConditionState(
-        "DiskPressure", True, "DiskLow", f"{text}; to do: free disk space there, or lower spec.keep of Models"
+        "DiskPressure", True, "DiskLow", text, "free disk space there, or lower spec.keep of Models"
     )

@@ -51,13 +51,22 @@ class Delay(Obstacle):
     """The time at which it is tried again at the latest; None without a deadline."""
 
 
+class Refused(Obstacle):
+    """Something that is impossible until a person changes something; ``text`` has both of these."""
+
+    seen: str
+    """The reason alone, for people."""
+    person: str
+    """The steps for a person; empty where ``seen`` says enough."""
+
+
 class Planned(TypedDict):
     """Everything that the controller would do now."""
 
     steps: list[PlannedStep]
     waiting: list[Delay]
     """Everything that happens by itself later."""
-    refused: list[Obstacle]
+    refused: list[Refused]
     """Everything that is impossible until a person changes something."""
 
 
@@ -144,6 +153,8 @@ class HealedIncident(_Class):
     """Number of times that it came back before it was settled."""
     summary: str
     """The incident on one line, for people."""
+    seen: str
+    """The problem alone, for people; of an incident that is over, with its end."""
     doing: str
     """The remedy that was tried last, for people."""
     person: str

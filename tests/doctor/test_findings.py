@@ -391,10 +391,12 @@ def test_of_a_mended_cable_an_incident_that_nobody_has_ended_yet_says_nothing() 
 # --- what keeps a deployment from being served, whatever it is -----------------------------------------
 
 
-def refused(reason: RefusedBecause, of: ObjectKey, text: str = "it is impossible") -> Examination:
+def refused(
+    reason: RefusedBecause, of: ObjectKey, text: str = "it is impossible", person: str = ""
+) -> Examination:
     """The doctor's look at a sound cluster in which something is impossible."""
     world = two_macs()
-    plan = Plan(refused=(Refusal(of, reason, text),))
+    plan = Plan(refused=(Refusal(of, reason, text, person=person),))
     return examine(Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now))
 
 
@@ -425,10 +427,10 @@ def test_whatever_is_impossible_is_a_finding_unless_a_person_wants_it_so(reason:
 
 
 def test_it_says_how_many_replicas_serve_and_has_the_steps_by_themselves() -> None:
-    text = "the hub does not answer; to do: reconciler get models"
-    (finding,) = refused(RefusedBecause.NO_HUB, TINY, text).findings
+    text, person = "the hub does not answer", "reconciler get models"
+    (finding,) = refused(RefusedBecause.NO_HUB, TINY, text, person).findings
     assert finding.means == "1 of 1 replicas serve"
-    assert (finding.seen, finding.steps) == ("the hub does not answer", "reconciler get models")
+    assert (finding.seen, finding.steps) == (text, person)
 
 
 def test_a_machine_that_is_not_the_reason_hides_nothing() -> None:

@@ -24,6 +24,7 @@ from reconciler.state import (
     Plan,
     ServedCertificate,
 )
+from reconciler.state.faults import told
 from reconciler.state.fronts import fronts_without_way, unknown_fronts
 from reconciler.state.reports.status import ObjectStatus
 from reconciler.status import Readiness, Snapshots, certificate, limits
@@ -103,8 +104,9 @@ def test_a_certificate_that_is_gone_at_a_restart_is_said_with_what_to_do() -> No
     )
     found = readiness("main", Snapshots(world.desired(), Observed({}, seen), Memory(token=0), Plan(), NOW))
     assert (found.ready, found.reason) == (False, "CertificateUnusable")
-    assert found.message.startswith(f"nobody can connect to {URL}: {problem}; to do: put a good certificate")
-    assert "its key into /tls/key.pem" in found.message
+    assert found.message == f"nobody can connect to {URL}: {problem}"
+    assert found.person.startswith("put a good certificate")
+    assert "its key into /tls/key.pem" in found.person
 
 
 NOW = 1_800_000_000.0
@@ -143,7 +145,7 @@ def test_a_certificate_is_told_of_while_there_is_time_and_what_to_do(
     snapshots = at(days, problem)
     (found,) = certificate.conditions("main", snapshots)
     assert (found.reason, found.status) == (reason, reason != "CertificateGood")
-    assert says in found.message
+    assert says in told(found.message, found.person)
     findings = [each for each in examine(snapshots).findings if each.title == "Certificate"]
     assert [each.person for each in findings] == [True] * found.status
     for finding in findings:
@@ -246,7 +248,10 @@ def divided(seen: LimitsObservation | None, there: LimitsObservation | None, **s
     others = (FrontObservation(NodeName("b"), limits=there),)
     observed = Observed({}, GatewayObservation(7, URL, others=others, limits=seen))
     snapshots = Snapshots(Desired("", gateway=wanted), observed, Memory(token=0), Plan(), 0.0)
-    return [f"{each.status} {each.reason}: {each.message}" for each in limits.conditions("main", snapshots)]
+    return [
+        f"{each.status} {each.reason}: {told(each.message, each.person)}"
+        for each in limits.conditions("main", snapshots)
+    ]
 
 
 def test_several_gateways_without_a_store_say_that_each_has_its_share() -> None:

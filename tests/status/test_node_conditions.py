@@ -36,7 +36,7 @@ def conditions_of(world: World, **changes: Any) -> dict[str, tuple[bool, str, st
     observed, desired = Observed(nodes, seen.gateway), world.desired()
     planned, parity = ByObject.of(desired, world.plan()), NodeComparison.of(desired, observed).condition(A)
     found = node.conditions(A, desired, nodes[A], planned, parity)
-    return {kind: (status, reason, text) for kind, status, reason, text in found}
+    return {each.type: (each.status, each.reason, each.message) for each in found}
 
 
 def test_a_node_that_is_well() -> None:

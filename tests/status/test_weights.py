@@ -67,7 +67,7 @@ def test_a_node_that_needs_none_does_not_matter() -> None:
 
 def test_of_weights_that_are_there_in_part_the_missing_part_is_reported() -> None:
     part = replace(THERE, lacking=("f1", "f2"))
-    ready, *_, extra = readiness(THERE, part)
+    ready, *_, extra, _ = readiness(THERE, part)
     assert ready
     assert extra["nodes"]["node-b"] == "verified, without the 2 weight files that its ranks do not need"
     coming = Progress(FetchPhase.FETCHING, 10**9, 10**10, 5e6)
@@ -112,5 +112,5 @@ def test_a_disk_that_runs_low_is_reported(free: int, total: int, low: bool) -> N
     report = world.observed().nodes[A].report
     assert report is not None
     assert disk_pressure(report)[1:3] == (False, "DiskUnknown")
-    _, state, reason, _ = disk_pressure(replace(report, models_free_bytes=free, models_total_bytes=total))
+    _, state, reason, *_ = disk_pressure(replace(report, models_free_bytes=free, models_total_bytes=total))
     assert (state, reason) == (low, "DiskLow" if low else "DiskHasRoom")

@@ -193,7 +193,9 @@ def test_old_events_are_dropped(store: Store) -> None:
 
 def test_statuses_come_back_complete(store: Store) -> None:
     key = ObjectKey("ModelDeployment", "tiny")
-    status = ObjectStatus((Condition("Ready", True, "ReplicasReady", "1 of 1", 3.0, 2),), 2, {"replicas": 1})
+    ready = Condition("Ready", True, "ReplicasReady", "1 of 1", 3.0, 2)
+    stalled = Condition("Stalled", True, "RankRefuses", "it refuses", 3.0, 2, "correct it")
+    status = ObjectStatus((ready, stalled), 2, {"replicas": 1})
     assert store.put_statuses({key: status}, [event("one")]) == 1
     assert store.statuses() == {key: status}
     assert [stored.message for _, stored in store.events(EventFilter())] == ["one"]

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from reconciler.console.snapshot import Snapshot
 from reconciler.wire import answers
 
-from .trouble import what_of
-
 TRIED, PERSON = "tried", "person"
 MARKS_MAX = 60
 """Most marks on the timeline."""
@@ -43,7 +41,7 @@ def _story(incident: answers.Incident) -> Story:
     places = dict.fromkeys((round(100 * entry["after"] / length, 1), entry["kind"]) for entry in entries)
     return Story(
         incident=incident,
-        text=what_of(incident),
+        text=incident["seen"],
         decided=min(begun, default=None),
         done=max(ends, default=None),
         over=None if incident["open"] else incident["seconds"],

@@ -76,7 +76,7 @@ def _machine(each: Body, use: Body, models: tuple[str, ...]) -> Machine:
     return Machine(
         name=each["metadata"]["name"],
         state=state_of(each),
-        text=doing(each).partition("; to do: ")[0],
+        text=doing(each, "seen"),
         ranks=status.get("ranks", 0),
         models=models,
         memory_bytes=total,

@@ -9,8 +9,6 @@ from urllib.parse import quote
 from reconciler.console.snapshot import Body, Snapshot
 from reconciler.wire import answers
 
-from .trouble import what_of
-
 SHOWN_MAX = 50
 """Most hits of each sort."""
 PLACES = {"ModelDeployment": "/deployments/", "Node": "/nodes/"}
@@ -71,7 +69,7 @@ def _rank(each: answers.Rank) -> Hit:
 
 
 def _incident(each: answers.Incident) -> Hit:
-    text = f"{each['class']} {each['title']}: {what_of(each)}"
+    text = f"{each['class']} {each['title']}: {each['seen']}"
     return Hit(each["object"], text, f"/incidents/{each['id']}", each["openedAt"])
 
 

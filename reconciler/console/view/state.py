@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from reconciler.console.snapshot import Body, condition, is_true
 
@@ -16,12 +17,13 @@ def state_of(each: Body) -> str:
     return "ready" if is_true(each, "Ready") else "bad"
 
 
-def doing(each: Body) -> str:
-    """Return the message of the condition that keeps an object from being ready: stalled, reconciling or not ready."""
+def doing(each: Body, part: Literal["message", "seen"] = "message") -> str:
+    """Return the message of the condition that keeps an object from being ready: stalled, reconciling or not ready.
+    ``seen``: without the steps for a person."""
     for type, status in (("Stalled", "True"), ("Reconciling", "True"), ("Ready", "False")):
         found = condition(each, type)
         if found["status"] == status and found["message"]:
-            return str(found["message"])
+            return str(found[part])
     return ""
 
 

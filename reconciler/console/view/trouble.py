@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reconciler.console.snapshot import Snapshot, condition
-from reconciler.wire import answers
 
 from .acts import Act, act
 from .remote import COMMAND, remote_of
@@ -63,7 +62,7 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
             told.add(incident["object"])
             yield Trouble(
                 incident["object"],
-                what_of(incident),
+                incident["seen"],
                 incident["openedAt"],
                 f"{incident['title']} ({incident['class']})",
                 incident["doing"],
@@ -76,11 +75,11 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
         name = f"{each['kind'].lower()}/{each['metadata']['name']}"
         found = condition(each, "Stalled")
         if found["status"] == "True" and name not in told:
-            text, _, person = found["message"].partition("; to do: ")
+            person = found["person"]
             if each["kind"] == "Node" and person and person in asked:
                 continue  # the machine at the other end of a cable: the steps are shown already
             asked.add(person)
-            yield Trouble(name, text, found["lastTransitionTime"], found["reason"], person=person)
+            yield Trouble(name, found["seen"], found["lastTransitionTime"], found["reason"], person=person)
         unexamined = condition(each, UNEXAMINED)
         if unexamined["status"] == "True":
             yield Trouble(
@@ -102,10 +101,3 @@ def _cables(snapshot: Snapshot) -> Iterator[Trouble]:
                 yield Trouble(
                     about, link.get("text", ""), since, link["state"], person=person, link="/cabling"
                 )
-
-
-def what_of(incident: answers.Incident) -> str:
-    """Return what is wrong, or was, without what stands beside it: what is being done, and what a person has to do."""
-    text = incident["summary"].removesuffix(f"; {incident['doing']}")
-    person = f"PERSON NEEDED: {incident['person']} ("
-    return text.removeprefix(person).removesuffix(")") if text.startswith(person) else text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, overload
 
-from reconciler.incidents import summary
+from reconciler.incidents import summary, what_is_wrong
 from reconciler.planning.context.world import World
 from reconciler.planning.placement.explain import explain
 from reconciler.resources import KINDS, Manifest
@@ -201,11 +201,13 @@ def _status(status: ObjectStatus) -> dict[str, Any]:
 
 
 def _condition(condition: Condition) -> dict[str, Any]:
+    asked = {"seen": condition.message, "person": condition.person} if condition.person else {}
     return {
         "type": condition.type,
         "status": "True" if condition.status else "False",
         "reason": condition.reason,
-        "message": condition.message,
+        "message": condition.told,
+        **asked,
         "lastTransitionTime": iso(condition.since),
         "observedGeneration": condition.generation,
     }
@@ -265,8 +267,10 @@ def plan_body(plan: Plan) -> answers.Planned:
     """Return the plan with what waits and what is refused."""
     return {
         "steps": [_step(step) for step in plan.steps],
-        "waiting": [{**_reason(waiting), "until": iso(waiting.until)} for waiting in plan.waiting],
-        "refused": [_reason(refusal) for refusal in plan.refused],
+        "waiting": [{**_obstacle(each, each.text), "until": iso(each.until)} for each in plan.waiting],
+        "refused": [
+            {**_obstacle(each, each.told), "seen": each.text, "person": each.person} for each in plan.refused
+        ],
     }
 
 
@@ -274,13 +278,13 @@ def _step(step: Step) -> answers.PlannedStep:
     return {"step": type(step).__name__, "object": str(step.object), "text": str(step)}
 
 
-def _reason(entry: Waiting | Refusal) -> answers.Obstacle:
+def _obstacle(entry: Waiting | Refusal, text: str) -> answers.Obstacle:
     replica = str(entry.replica) if entry.replica is not None else None
     return {
         "object": str(entry.object),
         "replica": replica,
         "reason": entry.reason.value,
-        "text": entry.text,
+        "text": text,
     }
 
 
@@ -326,6 +330,7 @@ def incident_without_entries(found: Incident, now: float) -> answers.HealedIncid
         "unservedSeconds": round(found.unserved(now), 3) if found.replica is not None else None,
         "reopened": found.reopened,
         "summary": summary(found),
+        "seen": what_is_wrong(found),
         "doing": found.doing,
         "person": found.person,
     }

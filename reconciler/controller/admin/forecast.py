@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reconciler.errors import few_names
 from reconciler.resources import Manifest
 from reconciler.resources.operation import Operation, written_moment
-from reconciler.state import Hold, ObjectKey, Plan, Refusal, Waiting, WaitingFor
+from reconciler.state import Hold, ObjectKey, Plan, Waiting, WaitingFor
 from reconciler.state.desired import abbreviated
 
 COLUMNS = 92
@@ -159,15 +159,11 @@ def wrapped(lines: Iterable[str]) -> list[str]:
 
 def _entries(plan: Plan, now: float) -> list[tuple[str, str]]:
     """Return signs and texts of a plan, as `reconciler plan` has them: refusals and waits first, then steps."""
-    entries = [("!", _reason(refusal)) for refusal in plan.refused]
+    entries = [("!", f"{refusal.object}: {refusal.told}") for refusal in plan.refused]
     entries += [("+", f"{step.object}: {step}") for step in plan.steps]
     waits = (waiting for waiting in plan.waiting if waiting.reason is not WaitingFor.WINDOW)  # said apart
-    entries += [("~", _reason(waiting) + _left(waiting, now)) for waiting in waits]
+    entries += [("~", f"{waiting.object}: {waiting.text}{_left(waiting, now)}") for waiting in waits]
     return list(dict.fromkeys(entries))
-
-
-def _reason(entry: Waiting | Refusal) -> str:
-    return f"{entry.object}: {entry.text}"
 
 
 def _left(waiting: Waiting, now: float) -> str:

@@ -126,7 +126,7 @@ def _encoded(files: Mapping[str, str]) -> dict[str, bytes]:
 def _future(plan: Plan, replica: ReplicaId, record: GroupRecord) -> dict[str, Any]:
     steps = [step for step in plan.steps if getattr(step, "replica", None) == replica]
     formed = next((step.group for step in steps if isinstance(step, AllocateEpoch)), None)
-    reasons = [refusal.text for refusal in plan.refused if refusal.replica == replica]
+    reasons = [refusal.told for refusal in plan.refused if refusal.replica == replica]
     reasons += [waiting.text for waiting in plan.waiting if waiting.replica == replica]
     return {
         "object": str(replica.key),

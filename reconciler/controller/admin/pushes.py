@@ -172,7 +172,7 @@ class Pushes:
         if status is None or status.generation < self.parts.last.desired.generations.get(key, 1):
             return ""
         return next(
-            (f"{key}: {each.message}" for each in status.conditions if each.type == type and each.status), ""
+            (f"{key}: {each.told}" for each in status.conditions if each.type == type and each.status), ""
         )
 
     def _missing(self, key: ObjectKey) -> str:
@@ -185,5 +185,5 @@ class Pushes:
         if self._condition(key, "Ready"):
             return ""
         status = self.parts.publisher.statuses.get(key)
-        unready = [each.message for each in status.conditions if each.type == "Ready"] if status else []
+        unready = [each.told for each in status.conditions if each.type == "Ready"] if status else []
         return f"{key}: {unready[0] if unready else 'is not known yet'}"

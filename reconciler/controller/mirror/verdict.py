@@ -73,7 +73,7 @@ def _served(commit: str, desired: Desired, statuses: Mapping[ObjectKey, ObjectSt
             waiting.append(name)
         if current and _on(conditions.get("Stalled")):
             return Verdict(
-                commit, "failure", f"in force, but {name} is stalled: {_line(conditions['Stalled'].message)}"
+                commit, "failure", f"in force, but {name} is stalled: {_line(conditions['Stalled'].told)}"
             )
     if waiting:
         return Verdict(commit, "pending", "in force, and not ready yet")

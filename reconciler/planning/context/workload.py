@@ -39,9 +39,9 @@ class Workload:
         """Return the path of the weights, as nodes report them."""
         return self.model.spec.source.folder
 
-    def refuse(self, because: RefusedBecause, text: str) -> Refusal:
-        """Build a refusal for the replica."""
-        return Refusal(self.replica.key, because, text, self.replica)
+    def refuse(self, because: RefusedBecause, text: str, person: str = "") -> Refusal:
+        """Build a refusal for the replica. ``person``: the steps that only a person can take."""
+        return Refusal(self.replica.key, because, text, self.replica, person)
 
 
 def of_manifests(desired: Desired, replica: ReplicaId) -> Workload | None:

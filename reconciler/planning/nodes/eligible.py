@@ -264,11 +264,11 @@ def unfit(world: World, name: NodeName, workload: Workload) -> Refusal | None:
     if fetched and not present(weights, in_full=not in_parts(workload.deployment)):
         return workload.refuse(RefusedBecause.WEIGHTS_MISSING, unfetched(title, name, weights))
     if weights.problem:
-        remedy = f"correct {weights.directory}, or spec.source.path"
+        person = f"correct {weights.directory}, or spec.source.path"
         if fetched:  # verified files should not be edited
-            remedy = f"to do: reconciler model update {title} --revision COMMIT"
-        text = f"model {title} on {name}: {weights.problem}; {remedy}"
-        return workload.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text)
+            person = f"reconciler model update {title} --revision COMMIT"
+        text = f"model {title} on {name}: {weights.problem}"
+        return workload.refuse(RefusedBecause.WEIGHTS_UNUSABLE, text, person)
     if not weights.present:
         text = (
             f"model {title}: no weights at {weights.directory} on {name};"

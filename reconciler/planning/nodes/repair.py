@@ -199,14 +199,14 @@ def _spent(world: World, name: NodeName, needs: Sequence[Need]) -> str:
 def _refusals(world: World, name: NodeName) -> list[Refusal]:
     """List the changes that are allowed and wanted, but cannot be made from here."""
     found = settings.needs(world, name)
-    texts = []
+    key, refused = ObjectKey("Node", name), []
     for kind in Kind if found else ():
         mine = [need for need in found if need.kind is kind]
         if mine and allowed(world, name, kind):
             person = _person(world, name, [need for need in mine if not need.user])
-            texts += [f"{mine[0].text}: {person}"] if person else []
-    key = ObjectKey("Node", name)
-    return [Refusal(key, RefusedBecause.NOT_REPAIRED, text) for text in texts]
+            if person:
+                refused.append(Refusal(key, RefusedBecause.NOT_REPAIRED, mine[0].text, person=person))
+    return refused
 
 
 def _person(world: World, name: NodeName, needs: Sequence[Need]) -> str:

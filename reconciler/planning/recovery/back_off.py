@@ -59,7 +59,7 @@ class CrashLoop:
     until: float
     """The time when it is formed again anyway, in seconds of the controller's clock."""
     text: str
-    """The number of restarts in what time, the last fault, the time of the next attempt, and what to do."""
+    """The number of restarts in what time, the last fault, and the time of the next attempt."""
 
 
 Verdict = RestartNow | RestartLater | CrashLoop
@@ -91,7 +91,7 @@ def verdict(view: Formed, fault: Diagnosis) -> Verdict:
     if now >= until or now < last - CLOCK_JUMP_SECONDS:  # over, or begun before the clock went back
         return RestartNow()
     if delay >= CRASH_LOOP_SECONDS:
-        return CrashLoop(until, _crash_loop(view, fault, tried, until))
+        return CrashLoop(until, _crash_loop(fault, tried, until))
     return RestartLater(until)
 
 
@@ -104,7 +104,7 @@ def retrying(view: Formed) -> str:
         return ""
     if back_off_seconds(_failures(view, list(_ends(tried)))) < CRASH_LOOP_SECONDS:
         return ""
-    return f"{_counts(tried)}, the last after {tried[-1].text}; it is being tried once more; {_remedy(view)}"
+    return f"{_counts(tried)}, the last after {tried[-1].text}; it is being tried once more"
 
 
 def served_seconds(view: Wanted, fault: Diagnosis | None) -> float | None:
@@ -169,9 +169,9 @@ def _tried(view: Wanted) -> tuple[Attempt, ...]:
 # --- words -----------------------------------------------------------------------------------------
 
 
-def _crash_loop(view: Wanted, fault: Diagnosis, tried: Sequence[Attempt], until: float) -> str:
+def _crash_loop(fault: Diagnosis, tried: Sequence[Attempt], until: float) -> str:
     at = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%S UTC")
-    return f"{_counts(tried)}, the last after {fault.text}; the next attempt is made at {at}; {_remedy(view)}"
+    return f"{_counts(tried)}, the last after {fault.text}; the next attempt is made at {at}"
 
 
 def _counts(tried: Sequence[Attempt]) -> str:
@@ -187,8 +187,3 @@ def _duration_text(seconds: float) -> str:
     if seconds < 2 * 3600:
         return f"{seconds / 60:.0f} minutes"
     return f"{seconds / 3600:.0f} hours"
-
-
-def _remedy(view: Wanted) -> str:
-    name = view.replica.deployment
-    return f"correct what it names, or try at once: reconciler rollout restart deployment/{name}"

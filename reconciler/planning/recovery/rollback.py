@@ -113,22 +113,24 @@ def refusals(world: World) -> Iterator[Refusal]:
         if rollback.tried and rollback.tried != rollback.served:
             keys.insert(0, ObjectKey("Model", deployment.spec.model))
         for key in keys:
-            yield Refusal(key, RefusedBecause.SET_BACK, _text(name, rollback))
+            text, person = _text(name, rollback), _person(name, rollback)
+            yield Refusal(key, RefusedBecause.SET_BACK, text, person=person)
 
 
 def _text(name: DeploymentName, rollback: Rollback) -> str:
-    """Say what was tried, what is served instead, and what to do."""
-    moved = rollback.tried and rollback.tried != rollback.served
-    update = (
-        f"reconciler model update {rollback.model} --revision COMMIT" if moved and rollback.served else ""
-    )
+    """Say what was tried, and what is served instead."""
     if rollback.spec_tried:
         changes = specs.shown_changes(rollback.spec_served, rollback.spec_tried)
-        text = f"{name} did not come up with {changes} ({rollback.text}); the spec before is served instead"
-    else:
-        text = (
-            f"{shown(rollback.tried)} did not come up in {name} ({rollback.text});"
-            f" {shown(rollback.served)} is served instead"
-        )
-    change = update or f"reconciler rollout undo deployment/{name}"
-    return f"{text}; to do: {change}, or try it once more: reconciler rollout restart deployment/{name}"
+        return f"{name} did not come up with {changes} ({rollback.text}); the spec before is served instead"
+    return (
+        f"{shown(rollback.tried)} did not come up in {name} ({rollback.text});"
+        f" {shown(rollback.served)} is served instead"
+    )
+
+
+def _person(name: DeploymentName, rollback: Rollback) -> str:
+    """Say how to change the spec, and how to try it once more."""
+    change = f"reconciler rollout undo deployment/{name}"
+    if rollback.tried and rollback.served and rollback.tried != rollback.served:
+        change = f"reconciler model update {rollback.model} --revision COMMIT"
+    return f"{change}, or try it once more: reconciler rollout restart deployment/{name}"

@@ -239,7 +239,7 @@ def _heal(view: Formed, fault: Diagnosis) -> Decision:
         ]  # that is the fault itself
     if changed:
         return _retry(view, fault, Cause.FACTS_CHANGED, f"{', '.join(map(str, changed))}; {fault.text}")
-    return _refusal(view, RefusedBecause.RANK_REFUSES, f"{fault.lasting}; to do: {fault.person}")
+    return _refusal(view, RefusedBecause.RANK_REFUSES, fault.lasting, fault.person)
 
 
 def _form_or_go_back(view: Formed, detail: str) -> Decision:
@@ -260,15 +260,20 @@ def _retry(view: Formed, fault: Diagnosis, cause: Cause, detail: str) -> Decisio
             return Decision(waiting=(_back_off(view, fault, until),))
         case back_off.CrashLoop(until, text):
             waiting = _back_off(view, fault, until)
-            return Decision(waiting=(waiting,)) + _refusal(view, RefusedBecause.CRASH_LOOP, text)
+            return Decision(waiting=(waiting,)) + _crash_loop(view, text)
 
 
 def _back_off(view: Formed, fault: Diagnosis, until: float) -> Waiting:
     return view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until)
 
 
-def _refusal(view: View, reason: RefusedBecause, text: str) -> Decision:
-    return Decision(refused=(Refusal(view.replica.key, reason, text, view.replica),))
+def _crash_loop(view: View, text: str) -> Decision:
+    person = f"correct what it names, or try at once: reconciler rollout restart deployment/{view.replica.deployment}"
+    return _refusal(view, RefusedBecause.CRASH_LOOP, text, person)
+
+
+def _refusal(view: View, reason: RefusedBecause, text: str, person: str) -> Decision:
+    return Decision(refused=(Refusal(view.replica.key, reason, text, view.replica, person),))
 
 
 def _unformed(view: Unformed) -> Decision:
@@ -295,7 +300,7 @@ def _replace(view: Formed, why: str) -> Decision | Beside:
 def _tried_once_more(view: Formed) -> Beside | None:
     """Report how often a group that comes up has failed, after the answer of a later rule."""
     text = back_off.retrying(view)
-    return Beside(after=_refusal(view, RefusedBecause.CRASH_LOOP, text)) if text else None
+    return Beside(after=_crash_loop(view, text)) if text else None
 
 
 LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule[Formed], ...] = (

@@ -114,7 +114,7 @@ def refused(view: View, decision: Decision) -> tuple[Decision, str]:
     """
     if not (isinstance(view, Wanted) and view.target.extra and decision.refused):
         return decision, ""
-    why = f"no extra replica: {'; '.join(each.text for each in decision.refused)}"
+    why = f"no extra replica: {'; '.join(each.told for each in decision.refused)}"
     if view.record is not None:
         return decision, why
     waiting = view.wait(WaitingFor.ROLLOUT, why)

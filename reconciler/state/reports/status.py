@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reconciler.state.faults import told
 from reconciler.state.identity import ObjectKey
 
 
@@ -23,13 +24,13 @@ class Condition:
     """Time of the last change of ``status``, in seconds since the Unix epoch."""
     generation: int
     """Generation of the spec that the condition is about."""
+    person: str = ""
+    """The exact steps that only a person can take; empty if there are none, or ``message`` has them."""
 
-    def updated(self, state: tuple[str, bool, str, str], now: float, generation: int) -> Condition:
-        """Return the condition with new values (the first four fields); this one if nothing has changed."""
-        _, status, reason, message = state
-        if (self.status, self.reason, self.message, self.generation) == (status, reason, message, generation):
-            return self
-        return Condition(*state, self.since if self.status == status else now, generation)
+    @property
+    def told(self) -> str:
+        """Return the message with the steps, for people."""
+        return told(self.message, self.person)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,9 @@ def said(world: World) -> list[str]:
     """All that people read."""
     plan = world.plan()
     now = Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now)
-    texts = [each.text for each in plan.waiting] + [each.text for each in plan.refused]
+    texts = [each.text for each in plan.waiting] + [each.told for each in plan.refused]
     texts += [trouble.person for trouble in plan.troubles]
-    texts += [c.message for state in status.statuses(now, {}).values() for c in state.conditions if c.message]
+    texts += [c.told for state in status.statuses(now, {}).values() for c in state.conditions if c.told]
     return texts + [f"to do: {finding.steps}" for finding in examine(now).findings]
 
 

@@ -38,7 +38,7 @@ def told(world: World, plan: Plan) -> dict[str, str]:
     """The conditions that people read, of whatever is not well."""
     found = status.statuses(Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now), {})
     return {
-        f"{key} {condition.type}": f"{condition.reason}: {condition.message}"
+        f"{key} {condition.type}": f"{condition.reason}: {condition.told}"
         for key, state in sorted(found.items())
         for condition in state.conditions
         if condition.status and condition.type in ("Stalled", "Quarantined")

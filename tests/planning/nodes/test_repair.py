@@ -99,7 +99,7 @@ def typed(step: RepairNode) -> list[str]:
 
 
 def refused(plan: Plan) -> list[str]:
-    return [each.text for each in plan.refused if each.reason is RefusedBecause.NOT_REPAIRED]
+    return [each.told for each in plan.refused if each.reason is RefusedBecause.NOT_REPAIRED]
 
 
 def waits(plan: Plan, reason: WaitingFor = WaitingFor.REPAIR) -> list[str]:
@@ -111,7 +111,7 @@ def condition(world: World, name: NodeName, kind: str) -> tuple[bool, str, str]:
         Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now), {}
     )
     (one,) = [c for key, s in found.items() if key.name == name for c in s.conditions if c.type == kind]
-    return one.status, one.reason, one.message
+    return one.status, one.reason, one.told
 
 
 # --- the network -----------------------------------------------------------------------------------

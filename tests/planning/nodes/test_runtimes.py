@@ -60,7 +60,7 @@ def conditions_of(world: World, decided: Plan) -> dict[str, list[object]]:
     desired, observed = world.desired(), world.observed()
     planned, parity = ByObject.of(desired, decided), NodeComparison.of(desired, observed).condition(A)
     found = conditions.conditions(A, desired, observed.nodes.get(A), planned, parity)
-    return {kind: rest for kind, *rest in found}
+    return {kind: rest for kind, *rest, _ in found}
 
 
 def test_a_node_gets_its_runtime_before_its_agent_is_replaced_and_its_ranks_start() -> None:

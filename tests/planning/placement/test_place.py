@@ -35,7 +35,7 @@ def members(world: World, name: str = "tiny", index: int = 0) -> tuple[str, ...]
 def refusal(world: World) -> tuple[RefusedBecause, str]:
     decided = world.settle()
     (found,) = decided.refused
-    return found.reason, found.text
+    return found.reason, found.told
 
 
 def test_a_node_with_room_is_found_behind_one_without() -> None:
@@ -275,7 +275,7 @@ def test_weights_that_cannot_be_used_are_told_with_what_is_wrong_with_them() -> 
     world.says["tiny"] = {"problem": "model.safetensors is cut short: 5 of 9 bytes"}
     reason, text = refusal(world)
     assert (reason, world.alive()) == (RefusedBecause.WEIGHTS_UNUSABLE, [])
-    assert "model tiny on node-a: model.safetensors is cut short: 5 of 9 bytes; correct " in text
+    assert "model tiny on node-a: model.safetensors is cut short: 5 of 9 bytes; to do: correct " in text
     world.says.clear()
     assert world.settle() == Plan()
 

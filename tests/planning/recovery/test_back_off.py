@@ -159,7 +159,7 @@ def test_a_crash_loop_says_how_often_why_until_when_and_what_to_do() -> None:
     assert "the last after rank 0 on node-a (epoch 3, pid " in refusal.text
     assert "exited with 1 (UnexpectedError)" in refusal.text
     assert "the next attempt is made at 00:17:" in refusal.text
-    assert refusal.text.endswith("reconciler rollout restart deployment/tiny")
+    assert refusal.person.endswith("reconciler rollout restart deployment/tiny")
     (waiting,) = plan.waiting
     assert waiting.reason is WaitingFor.BACK_OFF
     assert waiting.until == pytest.approx(world.now + 21, abs=1)

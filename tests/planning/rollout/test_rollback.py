@@ -55,7 +55,7 @@ def end(world: World, **how: Any) -> None:
 
 
 def told(world: World) -> list[str]:
-    return [r.text for r in world.plan().refused if r.reason is RefusedBecause.SET_BACK]
+    return [r.told for r in world.plan().refused if r.reason is RefusedBecause.SET_BACK]
 
 
 @pytest.mark.parametrize(("what", "spec"), CHANGES.items(), ids=CHANGES)
