@@ -160,6 +160,8 @@ def _earlier(stored: Stored) -> set[str]:
     """Return the folders of weights that groups have, or may go back to."""
     served = {group.weights for group in stored.groups.values()}
     served |= {rollback.served for rollback in stored.rollbacks.values()}
-    written = {spec for group in stored.groups.values() for spec in (group.spec, group.spec_before)}
-    written |= {rollback.spec_served for rollback in stored.rollbacks.values()}
-    return {folder(weights) for weights in served if weights} | {specs.folder(s) for s in written if s}
+    known = {spec for group in stored.groups.values() for spec in (group.spec, group.spec_before)}
+    known |= {rollback.spec_served for rollback in stored.rollbacks.values()}
+    return {folder(weights) for weights in served if weights} | {
+        s.model.spec.source.folder for s in known if s
+    }

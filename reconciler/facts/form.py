@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from reconciler.state import ReplicaId
+from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.formed_under import Facts
 from reconciler.state.identity import ObjectKey
 from reconciler.wire.launch import RankId
@@ -37,7 +38,7 @@ def _plain(value: Any, disguise: Disguise, form: Form | None) -> Any:
             return value
         case Enum():
             return value.value
-        case ReplicaId() | RankId() | Facts():
+        case ReplicaId() | RankId() | Facts() | FormedSpec():
             return str(value)
         case ObjectKey():
             return f"{value.kind}/{value.name}"
@@ -87,7 +88,7 @@ def read(hint: Any, value: Any, place: str) -> Any:
         return _optional(typing.get_args(hint), value, place)
     if origin is not None:
         return _container(origin, typing.get_args(hint), value, place)
-    if hint in (ReplicaId, RankId, ObjectKey, Facts):
+    if hint in (ReplicaId, RankId, ObjectKey, Facts, FormedSpec):
         return _identity(hint, value, place)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _member(hint, value, place)
@@ -142,6 +143,8 @@ def _identity(hint: Any, value: Any, place: str) -> Any:
     try:
         if hint in (RankId, Facts):
             return hint.parse(value)
+        if hint is FormedSpec and (spec := FormedSpec.parse(value)) is not None:
+            return spec
         first, slash, last = value.rpartition("/")
         if slash:
             return ReplicaId(first, int(last)) if hint is ReplicaId else ObjectKey(first, last)

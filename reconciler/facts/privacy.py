@@ -14,6 +14,7 @@ from typing import Any
 
 from reconciler.state import GroupRecord, Memory, NodeObservation
 from reconciler.state.faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
+from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.machine.facts import MachineFacts, PortFacts, Route
 from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.state.memory import StepFailure
@@ -129,7 +130,6 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
     Ends: _forms(_A, "here there inner"),
     GroupRecord: {
         **_forms(_K, "members fingerprint model strategy transport boots facts weights weights_before"),
-        **_forms(_K, "spec spec_before"),  # as the manifests have them
         **_forms(_T, "strategy_why transport_why"),
         **_forms(Disguise.secret, "secret"),
     },
@@ -142,7 +142,8 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
     TransportFailure: {**_forms(_K, "transport facts"), **_forms(_T, "text person")},
     VerbsAttempts: _forms(_K, "boot_id"),
     Reboot: {**_forms(_K, "boot_id"), **_forms(_T, "reason")},
-    Rollback: {**_forms(_K, "model tried served restarted_at spec_tried spec_served"), **_forms(_T, "text")},
+    FormedSpec: _forms(_K, "json"),  # as the manifests have it
+    Rollback: {**_forms(_K, "model tried served restarted_at"), **_forms(_T, "text")},
 }
 """The form of each text, by class and field."""
 

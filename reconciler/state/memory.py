@@ -11,6 +11,7 @@ from reconciler.resources import Access, Manifest
 from reconciler.wire.launch import RankId
 
 from .faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
+from .formed_spec import FormedSpec
 from .formed_under import NO_FACTS, Facts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
 from .machine.runtimes import Runtimes
@@ -69,10 +70,10 @@ class GroupRecord:
     """Weights of the last serving group before it; empty if there was none."""
     context: int = 0
     """Most tokens of one request; 0 for a group that was formed before this was kept."""
-    spec: str = ""
-    """The spec that it was formed for, as ``planning.rollout.specs`` writes it; empty where it is not known."""
-    spec_before: str = ""
-    """The spec of the last group before it that served well; empty if there was none."""
+    spec: FormedSpec | None = None
+    """The spec that it was formed for; None where it is not known."""
+    spec_before: FormedSpec | None = None
+    """The spec of the last group before it that served well; None if there was none."""
 
     guessed: bool = False
     """The memory charged to its ranks was a guess when it was formed."""

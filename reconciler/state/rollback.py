@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .formed_spec import FormedSpec
+
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
@@ -24,7 +26,7 @@ class Rollback:
     at: float
     text: str
     """The problem, for people."""
-    spec_tried: str = ""
-    """The spec that did not come up, as ``planning.rollout.specs`` writes it. A different one is tried again."""
-    spec_served: str = ""
-    """The spec that had served before, in the same form."""
+    spec_tried: FormedSpec | None = None
+    """The spec that did not come up. A different one is tried again."""
+    spec_served: FormedSpec | None = None
+    """The spec that had served before."""

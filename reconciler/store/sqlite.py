@@ -27,6 +27,7 @@ from reconciler.state import (
     Stored,
     TransportFailure,
 )
+from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.incident import Incident
 from reconciler.state.reports.notification import Notification
@@ -267,7 +268,7 @@ class Store:
         """Return every stored group."""
         return self._groups.all()
 
-    def keep_spec(self, replica: ReplicaId, epoch: int, spec: str) -> None:
+    def keep_spec(self, replica: ReplicaId, epoch: int, spec: FormedSpec) -> None:
         """Note the spec that a group was formed for, where it was not known."""
         with self._db.writing():
             self._groups.keep_spec(replica, epoch, spec)

@@ -41,7 +41,10 @@ SSH = {
 def plain(value: Any) -> Any:
     """A value as JSON has it: classes by their fields, subjects as text, mappings as pairs, manifests without what is as
     by default."""
-    if type(value).__name__.endswith(("Subject", "Facts")) and type(value).__name__ != "MachineFacts":
+    if (
+        type(value).__name__.endswith(("Subject", "Facts", "FormedSpec"))
+        and type(value).__name__ != "MachineFacts"
+    ):
         return str(value)  # the version before has them as text
     if dataclasses.is_dataclass(value):
         return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
@@ -83,10 +86,16 @@ def _manifest(kind: str, name: str, **spec: Any) -> Any:
     return KINDS[kind].model_validate(body, strict=False)
 
 
+def _spec(context: int) -> Any:
+    """The version before has it as text."""
+    return f'{{"model":{{"source":{{"path":"tiny"}}}},"serving":{{"context":{context}}},"spec":{{"model":"tiny"}}}}'
+
+
 def fill(store: Store) -> None:
     """Write to every table."""
     members = (NodeName("node-a"), NodeName("studio-1"))
     facts: Any = '{"node-a boot":"one","node-a/3 cable":"yes"}'  # the version before has them as text
+    spec, before = _spec(2048), _spec(1024)
     spread = {"strategy": "tensor", "nodes": 2}
     deployment = _manifest(
         "ModelDeployment", "tiny", model="tiny", parallelism=spread, serving={"context": 2048}
@@ -104,7 +113,7 @@ def fill(store: Store) -> None:
         TINY, 1, members, 22_003, "s3cret", "print", 5.5, 1 << 30, model="tiny", strategy="tensor",
         strategy_why="asked for", transport="ring", transport_why="jaccl: no cable", boots=("boot-a", "boot-b"),
         facts=facts, needs=(1 << 30, 1 << 29), weights="org/tiny@a", weights_before="org/tiny@b",
-        context=2048, spec="the spec", spec_before="the one before",
+        context=2048, spec=spec, spec_before=before,
     )  # fmt: skip
     fault = FaultClass.RANK_CRASH
     attempt = Attempt(
@@ -124,7 +133,7 @@ def fill(store: Store) -> None:
     store.note_reboot(members[1], Reboot(7.0, "boot-b", "RDMA is wedged", False))
     store.set_back(
         TINY.deployment,
-        Rollback("tiny", "org/tiny@c", "org/tiny@a", "2026", 8.0, "it did not come up", "tried", "served"),
+        Rollback("tiny", "org/tiny@c", "org/tiny@a", "2026", 8.0, "it did not come up", spec, before),
     )
 
     key = ObjectKey("ModelDeployment", "tiny")

@@ -23,7 +23,7 @@ from reconciler.store.tables.incidents import IncidentFilter, Incidents
 from reconciler.store.tables.notifications import NotificationTable
 from reconciler.store.tables.objects import Objects
 from reconciler.store.tables.transports import Transports
-from tests.store.test_store import ATTEMPT, GROUP, TINY, event
+from tests.store.test_store import ATTEMPT, GROUP, SPEC, TINY, event
 from tests.worlds import node
 
 OPENS = re.compile(r"\bStore\(\S")
@@ -51,7 +51,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
     "note_reboot": lambda store: store.note_reboot(NODE_A, Reboot(5.0, "boot", "late")),
     "drop_reboot": lambda store: store.drop_reboot(NODE_A),
     "free_transport": lambda store: store.free_transport(TINY, "jaccl"),
-    "keep_spec": lambda store: store.keep_spec(TINY, 1, "{}"),
+    "keep_spec": lambda store: store.keep_spec(TINY, 1, SPEC),
     "forget_rollback": lambda store: store.forget_rollback(TINY.deployment),
     "set_back": lambda store: store.set_back(TINY.deployment, SETBACK),
     "objects.apply": lambda store: store.objects.apply(REVISION, 5.0),

@@ -14,7 +14,7 @@ from reconciler.state.reports.notification import Notification
 from reconciler.state.rollback import Rollback
 from reconciler.store import Store
 from reconciler.store.tables.notifications import WAITING_MAX
-from tests.store.test_store import ATTEMPT, GROUP, TINY
+from tests.store.test_store import ATTEMPT, GROUP, SPEC, TINY
 
 NEXT = ReplicaId(TINY.deployment, 1)
 OPENED = Notification("pager", 1, "opened", 5.0, "a rank has crashed")
@@ -75,7 +75,7 @@ OF_ONE: dict[str, tuple[Callable[[Store], object], Callable[[Stored], object], o
         {NEXT, OTHER},
     ),
     "keep a spec": (
-        lambda s: s.keep_spec(TINY, 1, "{}"),
+        lambda s: s.keep_spec(TINY, 1, SPEC),
         lambda found: {id for id, group in found.groups.items() if group.spec},
         {TINY},
     ),

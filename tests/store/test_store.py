@@ -25,6 +25,7 @@ from reconciler.state import (
     ReplicaId,
     Suspicion,
 )
+from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
@@ -37,6 +38,7 @@ from tests.worlds import deployment, gateway, model, node
 
 TINY = ReplicaId(DeploymentName("tiny"), 0)
 GROUP = GroupRecord(TINY, 1, (NodeName("node-a"), NodeName("node-b")), 21000, "secret", "print", 5.0)
+SPEC = FormedSpec.of(deployment(nodes=2), model())
 ATTEMPT = Attempt(
     1, 5.0, "RankExited", FaultClass.RANK_CRASH, "rank 1 was killed", "1/1", 12.5, Suspicion.FAINT
 )
@@ -52,6 +54,22 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def reopened(store: Store, tmp_path: Path) -> Store:
     store.close()
     return Store(tmp_path / "store.db")
+
+
+def test_a_spec_that_this_version_cannot_read_is_not_known_and_stays(store: Store, tmp_path: Path) -> None:
+    store.allocate(replace(GROUP, spec=SPEC, spec_before=SPEC), ATTEMPT)
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "store.db")) as db:
+        assert db.execute("SELECT spec, spec_before FROM groups").fetchone() == (SPEC.json, SPEC.json)
+        db.execute("UPDATE groups SET spec = '{}'")
+        db.commit()
+    opened = Store(tmp_path / "store.db")
+    opened.prove(TINY, 1, 9.0)
+    found = opened.groups()[TINY]
+    opened.close()
+    assert (found.spec, found.spec_before) == (None, SPEC)
+    with closing(sqlite3.connect(tmp_path / "store.db")) as db:
+        assert db.execute("SELECT spec FROM groups").fetchone() == ("{}",)
 
 
 def test_a_group_is_there_again_after_a_restart(store: Store, tmp_path: Path) -> None:

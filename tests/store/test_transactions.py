@@ -20,7 +20,7 @@ from reconciler.state.rollback import Rollback
 from reconciler.store import Store
 from reconciler.store.connection import Connection
 from tests.store.test_incidents import OPEN, OPENED
-from tests.store.test_store import ATTEMPT, GROUP, TINY, event
+from tests.store.test_store import ATTEMPT, GROUP, SPEC, TINY, event
 from tests.worlds import node
 
 NODE_A = NodeName("node-a")
@@ -45,7 +45,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
     "put_incidents": lambda store: store.put_incidents([OPEN], [OPENED], [TOLD], 5.0),
     "note_reboot": lambda store: store.note_reboot(NODE_A, Reboot(5.0, "boot", "asked to")),
     "free_transport": lambda store: store.free_transport(TINY, "jaccl"),
-    "keep_spec": lambda store: store.keep_spec(TINY, 1, "{}"),
+    "keep_spec": lambda store: store.keep_spec(TINY, 1, SPEC),
     "set_back": lambda store: store.set_back(TINY.deployment, SETBACK),
     "objects.apply": lambda store: store.objects.apply(
         Desired.of("r2", [node("node-b"), node("node-c")]), 5.0

@@ -57,7 +57,7 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
     before = attempts(view, fault.fault, failed=not starved and not _joins_otherwise(changes), own=True)
     if not enough and before + 1 < ATTEMPTS_MAX:
         return None
-    (_, served), spec = specs.read(view.deployment, record.spec_before), view.deployment.spec
+    (_, served), spec = specs.applied(view.deployment, record.spec_before), view.deployment.spec
     rollback = Rollback(
         spec.model,
         record.weights,

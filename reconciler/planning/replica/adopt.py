@@ -11,6 +11,7 @@ from reconciler.planning.context.view import Wanted
 from reconciler.planning.context.world import World
 from reconciler.planning.rollout import specs
 from reconciler.state import GroupRecord, ObservedRank
+from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.formed_under import Facts
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import RankReport
@@ -63,22 +64,23 @@ def adopted(view: Wanted) -> GroupRecord | str:
         rank_bytes=max(needs),
         needs=needs if len(set(needs)) > 1 else (),
         transport="" if others else transport,
-        model=specs.model(spec) if spec else "",
+        model=spec.model.metadata.name if spec else "",
         boots=tuple(view.world.boot(name) for name in members),
         facts=Facts.of(view.current_facts(members)),
-        weights=specs.weights_of(spec) if spec else "",
+        weights=specs.weights(spec.model) if spec else "",
         context=first.context,
         spec=spec,
     )
 
 
-def _formed_for(view: Wanted, rank: RankReport) -> str:
+def _formed_for(view: Wanted, rank: RankReport) -> FormedSpec | None:
     """Return the spec that the group of a rank was formed for: as its agent reports it, else that of the manifests if
-    it is the same; empty if it is another one, and not known."""
-    if specs.readable(rank.formed_for, rank.group):
-        return rank.formed_for
-    same = view.workload is not None and view.workload.is_served_by(rank.group, rank.context)
-    return specs.write(view.workload.deployment, view.workload.model) if view.workload and same else ""
+    it is the same; None if it is another one, and not known."""
+    spec, wanted = FormedSpec.parse(rank.formed_for), view.workload
+    if spec is not None and specs.hashed(spec) == rank.group:
+        return spec
+    same = wanted is not None and wanted.is_served_by(rank.group, rank.context)
+    return FormedSpec.of(wanted.deployment, wanted.model) if wanted and same else None
 
 
 def _newest(view: Wanted) -> int:

@@ -14,7 +14,6 @@ from reconciler.planning.placement.place import Joined
 from reconciler.planning.placement.references import unknown_model
 from reconciler.planning.recovery import back_off, diagnose, rollback
 from reconciler.planning.recovery.diagnose import Diagnosis
-from reconciler.planning.rollout import specs
 from reconciler.planning.transport import fallback
 from reconciler.state import (
     AllocateEpoch,
@@ -29,6 +28,7 @@ from reconciler.state import (
     Waiting,
     WaitingFor,
 )
+from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.formed_under import Facts
 from reconciler.state.machine.weights import named
 
@@ -119,27 +119,27 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
         facts=Facts.of(view.current_facts(placed.members)),
         context=placed.context,
         guessed=placed.guessed,
-        spec=specs.write(workload.deployment, workload.model),
+        spec=FormedSpec.of(workload.deployment, workload.model),
         spec_before=spec_before,
     )
 
 
-def _served(view: Wanted, fault: Diagnosis | None) -> tuple[str, str]:
+def _served(view: Wanted, fault: Diagnosis | None) -> tuple[str, FormedSpec | None]:
     """Return the weights and the spec that last served well before this group; groups that died early did not."""
     record = view.record
     if record is None:
-        return _beside(view) if view.target.extra else ("", "")
+        return _beside(view) if view.target.extra else ("", None)
     well = record.proven_at is not None and (fault is None or rollback.lived_long(view, fault))
     first = record.proven_at is not None and not (record.weights_before or record.spec_before)
     return (record.weights, record.spec) if well or first else (record.weights_before, record.spec_before)
 
 
-def _beside(view: Wanted) -> tuple[str, str]:
+def _beside(view: Wanted) -> tuple[str, FormedSpec | None]:
     """Return the weights and the spec of the replicas next to an extra one: they are served again if the new spec does not
     come up with the extra one."""
     records = view.world.memory.groups_of(view.replica.deployment)
     served = (each for each in records if each.proven_at is not None and each.replica != view.replica)
-    return next(((each.weights, each.spec) for each in served), ("", ""))
+    return next(((each.weights, each.spec) for each in served), ("", None))
 
 
 def _find_place(view: Wanted, workload: Workload, fault: Diagnosis | None) -> Joined | Waiting | Refusal:

@@ -247,7 +247,7 @@ def _form_or_go_back(view: Formed, detail: str) -> Decision:
     decision = form(view, Cause.SPEC_CHANGED, detail)
     if not decision.refused or view.workload is None or not view.record.spec:
         return decision
-    before = Target(*specs.read(view.deployment, view.record.spec))
+    before = Target(*specs.applied(view.deployment, view.record.spec))
     return decision + form(replace(view, target=before), Cause.SPEC_CHANGED, f"as it was before; {detail}")
 
 

@@ -10,6 +10,7 @@ from reconciler.planning.transport.fallback import Wiring
 from reconciler.resources import Embedding
 from reconciler.resources import RopeScaling as WantedScaling
 from reconciler.state import GroupRecord, earlier_context
+from reconciler.state.formed_spec import written
 from reconciler.wire import paths
 from reconciler.wire.launch import LaunchSpec, RankConfig, RopeScaling
 from reconciler.wire.node import ModelReport, NodeReport
@@ -70,7 +71,7 @@ def launch(
         memory_bytes=record.charges[rank],
         spare=True,
         transport=record.transport,
-        formed_for=record.spec,
+        formed_for=written(record.spec),
     )
 
 

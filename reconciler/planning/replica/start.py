@@ -69,7 +69,7 @@ def _formed_for(view: Formed) -> Workload | None:
     """Return the workload that a group was formed for; None if that is neither its present one nor known."""
     if view.workload is None or view.up_to_date or not view.record.spec:
         return view.workload if view.up_to_date else None
-    return Workload(view.replica, *specs.read(view.deployment, view.record.spec))
+    return Workload(view.replica, *specs.applied(view.deployment, view.record.spec))
 
 
 def _held(view: Formed, workload: Workload, names: list[NodeName]) -> Decision | None:

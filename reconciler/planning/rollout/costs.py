@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from reconciler.state import AllocateEpoch, DeploymentName, Desired, GroupRecord, Plan, ReplicaId, WaitingFor
+from reconciler.state.formed_spec import FormedSpec
 
 from . import specs
 from .misfits import misfit
@@ -109,17 +110,17 @@ def _cost(
     deployment, wanted = after.deployments[name], specs.of_manifests(after, name)
     spec = deployment.spec
     records = {r: groups[r] for i in range(spec.replicas) if (r := ReplicaId(name, i)) in groups}
-    known = {r: each for r, each in records.items() if each.spec and wanted}
-    whys = {r: misfit(after.nodes, deployment, each) for r, each in known.items()}
-    replaced = {r: each for r, each in known.items() if _outdated(each.spec, wanted) or whys[r]}
+    known = {r: each.spec for r, each in records.items() if each.spec and wanted}
+    whys = {r: misfit(after.nodes, deployment, records[r]) for r in known}
+    replaced = {r: each for r, each in known.items() if (wanted and _outdated(each, wanted)) or whys[r]}
     first = next(iter(replaced), None)
-    oldest = replaced[first].spec if first else ""
+    oldest = replaced[first] if first else None
     why = (whys[first],) if first and whys[first] else ()
     took = [each.proven_at - each.created_at for each in records.values() if each.proven_at and each.secret]
     return Cost(
         name,
-        kind(oldest, wanted) if oldest else Kind.IN_PLACE,
-        (tuple(map(str, specs.changes(oldest, wanted))) or why) if oldest else fields,
+        kind(oldest, wanted) if oldest and wanted else Kind.IN_PLACE,
+        (tuple(map(str, specs.changes(oldest, wanted))) or why) if oldest and wanted else fields,
         tuple(replaced),
         spec.replicas - spec.strategy.least(spec.replicas),
         spec.replicas,
@@ -142,16 +143,17 @@ def _room(plan: Plan, name: DeploymentName, replicas: int) -> bool | None:
     return False if next(refused, None) is not None else None
 
 
-def _outdated(before: str, after: str) -> bool:
+def _outdated(before: FormedSpec, after: FormedSpec) -> bool:
     """Return whether a group for one spec has to make way for the other."""
     return specs.hashed(before) != specs.hashed(after)
 
 
-def kind(before: str, after: str) -> Kind:
+def kind(before: FormedSpec, after: FormedSpec) -> Kind:
     """Return the kind of the change between two specs that need different groups."""
-    if specs.model(before) != specs.model(after):
+    if before.model.metadata.name != after.model.metadata.name:
         return Kind.OTHER_MODEL
-    return Kind.NEW_WEIGHTS if specs.folder(before) != specs.folder(after) else Kind.RESTART
+    same = before.model.spec.source.folder == after.model.spec.source.folder
+    return Kind.RESTART if same else Kind.NEW_WEIGHTS
 
 
 def duration(seconds: float) -> str:

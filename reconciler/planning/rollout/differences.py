@@ -5,6 +5,7 @@ from __future__ import annotations
 from reconciler.planning.context import workload as workloads
 from reconciler.planning.context.world import World
 from reconciler.state import GroupRecord, ReplicaId
+from reconciler.state.formed_spec import FormedSpec
 
 from . import specs
 from .costs import kind
@@ -34,6 +35,6 @@ def _changed(found: Wish, record: GroupRecord) -> str:
         return f"back to {found.returned}"
     if not record.spec or found.model is None:
         return "its manifest has changed"
-    wanted = specs.write(found.deployment, found.model)
+    wanted = FormedSpec.of(found.deployment, found.model)
     changes = specs.shown_changes(record.spec, wanted)
     return f"{changes} ({kind(record.spec, wanted).value})" if changes else "a restart was asked for"

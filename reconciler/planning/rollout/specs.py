@@ -1,11 +1,7 @@
-"""The part of a spec that a group is formed for, as text: stored with each group, so that it can be formed again.
-
-Fields that are changed in place (names, limits of requests, placement, bounds of time) are not part of it.
-"""
+"""Compares the specs that groups are formed for, with each other and with the manifests."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,78 +10,40 @@ from reconciler.planning.context import spec_hash, workload
 from reconciler.resources import Model, ModelDeployment
 from reconciler.resources.deployment import ModelDeploymentSpec
 from reconciler.state import DeploymentName, Desired, GroupRecord
+from reconciler.state.formed_spec import FORMED_FOR, SERVED_WITH, FormedSpec
 from reconciler.state.machine.weights import named, shown
 
-FORMED_FOR = ("model", "parallelism", "transport", "fastSynch", "restartedAt")
-"""Fields of the spec of a deployment; with them go those of ``serving`` below."""
-SERVED_WITH = ("context", "ropeScaling", "maxBatch", "kvCache", "prefixCache", "embedding")
-API = "reconciler/v1alpha1"
 
-
-def write(deployment: ModelDeployment, model: Model) -> str:
-    """Write the spec of a deployment with its Model, as JSON that is equal for equal specs."""
-    spec = deployment.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    serving = spec.get("serving", {})
-    body = {
-        "spec": {name: spec[name] for name in FORMED_FOR if name in spec},
-        "serving": {name: serving[name] for name in SERVED_WITH if name in serving},
-        "model": model.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"keep"}),
-    }
-    return json.dumps(body, sort_keys=True, separators=(",", ":"))
-
-
-def of_manifests(desired: Desired, name: DeploymentName) -> str:
-    """Return the written spec of a deployment; empty if its Model is missing."""
+def of_manifests(desired: Desired, name: DeploymentName) -> FormedSpec | None:
+    """Return the spec of a deployment; None if its Model is missing."""
     return desired.once(_of_manifests, name)
 
 
-def _of_manifests(desired: Desired, name: DeploymentName) -> str:
+def _of_manifests(desired: Desired, name: DeploymentName) -> FormedSpec | None:
     deployment = desired.deployments[name]
     model = desired.models.get(deployment.spec.model)
-    return write(deployment, model) if model is not None else ""
+    return FormedSpec.of(deployment, model) if model is not None else None
 
 
-def unwritten(desired: Desired, records: Iterable[GroupRecord]) -> Iterator[tuple[GroupRecord, str]]:
-    """Yield the groups without a written spec that serve the manifests, each with the written spec of these."""
+def unwritten(desired: Desired, records: Iterable[GroupRecord]) -> Iterator[tuple[GroupRecord, FormedSpec]]:
+    """Yield the groups without a spec that serve the manifests, each with the spec of these."""
     for record in records:
         wanted = None if record.spec else workload.of_manifests(desired, record.replica)
         if wanted is not None and wanted.is_served_by(record.fingerprint, record.context):
-            yield record, of_manifests(desired, record.replica.deployment)
+            yield record, FormedSpec.of(wanted.deployment, wanted.model)
 
 
-def read(deployment: ModelDeployment, text: str) -> tuple[ModelDeployment, Model]:
-    """Return a deployment and its Model as a written spec has them; the rest is as the deployment has it now."""
-    then, model = _parsed(text)
+def applied(deployment: ModelDeployment, spec: FormedSpec) -> tuple[ModelDeployment, Model]:
+    """Return a deployment and its Model as a group was formed for them; the rest is as the deployment has it now."""
+    then = spec.deployment
     serving = {name: getattr(then.serving, name) for name in _names(type(then.serving), SERVED_WITH)}
     update = {name: getattr(then, name) for name in _names(ModelDeploymentSpec, FORMED_FOR)}
     update["serving"] = deployment.spec.serving.model_copy(update=serving)
-    return deployment.model_copy(update={"spec": deployment.spec.model_copy(update=update)}), model
-
-
-@lru_cache(maxsize=256)
-def _parsed(text: str) -> tuple[ModelDeploymentSpec, Model]:
-    body = json.loads(text)
-    spec = ModelDeploymentSpec.model_validate({**body["spec"], "serving": body["serving"]}, strict=False)
-    model = {"apiVersion": API, "kind": "Model", "metadata": {"name": spec.model}, "spec": body["model"]}
-    return spec, Model.model_validate(model, strict=False)
-
-
-def readable(text: str, fingerprint: str) -> bool:
-    """Return whether a written spec can be read by this version, and is the one that a group with this hash was formed
-    for."""
-    try:
-        return bool(text) and hashed(text) == fingerprint
-    except (ValueError, LookupError):
-        return False
+    return deployment.model_copy(update={"spec": deployment.spec.model_copy(update=update)}), spec.model
 
 
 def _names(kind: Any, aliases: Iterable[str]) -> list[str]:
     return [name for name, each in kind.model_fields.items() if each.alias in aliases]
-
-
-def weights_of(text: str) -> str:
-    """Return the weights of a written spec, as ``weights``."""
-    return weights(_parsed(text)[1])
 
 
 def weights(model: Model) -> str:
@@ -93,33 +51,22 @@ def weights(model: Model) -> str:
     return named(model.spec.source.huggingface)
 
 
-def hashed(text: str) -> str:
-    """Return the spec hash of a written spec."""
-    spec, model = _parsed(text)
-    return spec_hash.of_spec(spec, model)
+def hashed(spec: FormedSpec) -> str:
+    """Return the spec hash of a group that is formed for this."""
+    return spec_hash.of_spec(spec.deployment, spec.model)
 
 
-def model(text: str) -> str:
-    """Return the name of the Model of a written spec."""
-    return _parsed(text)[1].metadata.name
-
-
-def folder(text: str) -> str:
-    """Return the folder of the weights of a written spec, as nodes report it."""
-    return _parsed(text)[1].spec.source.folder
-
-
-def may_need_more(before: str, after: str) -> bool:
-    """Return whether ranks for one written spec may need more memory than those for the other.
+def may_need_more(before: FormedSpec, after: FormedSpec) -> bool:
+    """Return whether ranks for one spec may need more memory than those for the other.
 
     If the fields alone do not show that, they may: other weights, another split, or a context that is chosen
     when a group is formed.
     """
-    (old, held), (new, holds) = _parsed(before), _parsed(after)
+    old, new = before.deployment, after.deployment
     was, now = old.serving, new.serving
     chosen = "auto" in (was.context, now.context)
     return (
-        held.spec.source != holds.spec.source
+        before.model.spec.source != after.model.spec.source
         or old.parallelism != new.parallelism
         or (chosen and (was.context, was.rope_scaling) != (now.context, now.rope_scaling))
         or (was.embedding is None) != (now.embedding is None)
@@ -141,7 +88,7 @@ def _more(before: int | str | None, after: int | str | None) -> bool:
 
 
 class Change(NamedTuple):
-    """One field that differs between two written specs. For people: ``serving.maxBatch 16 → 12``."""
+    """One field that differs between two specs. For people: ``serving.maxBatch 16 → 12``."""
 
     field: str
     """Its path, such as ``serving.maxBatch``."""
@@ -157,8 +104,8 @@ class Change(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def changes(before: str, after: str) -> tuple[Change, ...]:
-    """List the differences between two written specs. A requested restart is no difference."""
+def changes(before: FormedSpec, after: FormedSpec) -> tuple[Change, ...]:
+    """List the differences between two specs. A requested restart is no difference."""
     old, new = _flat(before), _flat(after)
     return tuple(
         Change(name, old.get(name), new.get(name))
@@ -190,20 +137,20 @@ def _fields(desired: Desired, name: DeploymentName) -> dict[str, Any]:
     return found
 
 
-def shown_changes(before: str, after: str) -> str:
-    """Return the differences between two written specs, for people."""
-    return ", ".join(map(str, changes(before, after)))
+def shown_changes(before: FormedSpec | None, after: FormedSpec | None) -> str:
+    """Return the differences between two specs, for people; empty if one is not known."""
+    return ", ".join(map(str, changes(before, after))) if before and after else ""
 
 
 RESTARTED = "restartedAt"
 
 
-def _flat(text: str) -> dict[str, Any]:
-    """Return the fields of a written spec by their paths, with the weights as one."""
-    body = json.loads(text)
+def _flat(spec: FormedSpec) -> dict[str, Any]:
+    """Return the fields of a spec by their paths, with the weights as one."""
+    body = spec.body
     found = dict(_paths(body["spec"]))
     found |= {f"serving.{name}": value for name, value in _paths(body["serving"])}
-    source = _parsed(text)[1].spec.source
+    source = spec.model.spec.source
     found["weights"] = shown(named(source.huggingface)) if source.huggingface else source.folder
     found |= {
         f"model.{name}": value for name, value in _paths(body["model"]) if not name.startswith("source")

@@ -155,4 +155,4 @@ def _as_before(world: World, found: Wish, replica: ReplicaId, hold: Hold, why: s
     hold = Hold(hold.reason, f"{why}: it is replaced later, {hold.text}", hold.until)
     if not record.spec:
         return Target(found.deployment, found.model, why, hold, found.returned)
-    return Target(*specs.read(world.desired.deployments[replica.deployment], record.spec), why, hold)
+    return Target(*specs.applied(world.desired.deployments[replica.deployment], record.spec), why, hold)

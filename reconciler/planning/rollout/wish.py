@@ -49,7 +49,7 @@ def _of(world: World, name: DeploymentName) -> Wish:
     if rollback is None:
         return Wish(deployment, model)
     if rollback.spec_served:
-        return Wish(*specs.read(deployment, rollback.spec_served), rollback)
+        return Wish(*specs.applied(deployment, rollback.spec_served), rollback)
     return Wish(deployment, _with_weights(model, rollback.served), rollback)
 
 

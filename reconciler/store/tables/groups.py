@@ -6,6 +6,7 @@ import json
 import sqlite3
 
 from reconciler.state import DeploymentName, GroupRecord, NodeName, ReplicaId
+from reconciler.state.formed_spec import FormedSpec, written
 from reconciler.state.formed_under import Facts
 
 
@@ -29,15 +30,15 @@ class Groups:
                 group.secret, group.fingerprint, group.created_at, group.rank_bytes, group.proven_at,
                 group.model, group.strategy, group.strategy_why, group.transport, group.transport_why,
                 json.dumps(group.boots), str(group.facts), json.dumps(group.needs), group.weights,
-                group.weights_before, group.context, group.spec, group.spec_before, int(group.guessed),
+                group.weights_before, group.context, written(group.spec), written(group.spec_before), int(group.guessed),
             ),
         )  # fmt: skip
 
-    def keep_spec(self, replica: ReplicaId, epoch: int, spec: str) -> None:
+    def keep_spec(self, replica: ReplicaId, epoch: int, spec: FormedSpec) -> None:
         """Note the spec that a group was formed for, where it was not known."""
         self._db.execute(
             "UPDATE groups SET spec = ? WHERE deployment = ? AND replica = ? AND epoch = ?",
-            (spec, replica.deployment, replica.index, epoch),
+            (spec.json, replica.deployment, replica.index, epoch),
         )
 
     def all(self) -> dict[ReplicaId, GroupRecord]:
@@ -70,8 +71,8 @@ class Groups:
                 weights=row[18],
                 weights_before=row[19],
                 context=row[20],
-                spec=row[21],
-                spec_before=row[22],
+                spec=FormedSpec.parse(row[21]),
+                spec_before=FormedSpec.parse(row[22]),
                 guessed=bool(row[23]),
             )
             for row in rows

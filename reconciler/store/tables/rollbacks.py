@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 from reconciler.state import DeploymentName
+from reconciler.state.formed_spec import FormedSpec, written
 from reconciler.state.rollback import Rollback
 
 
@@ -21,7 +23,7 @@ class Rollbacks:
             " spec_tried, spec_served) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 deployment, rollback.model, rollback.tried, rollback.served, rollback.restarted_at, rollback.at,
-                rollback.text, rollback.spec_tried, rollback.spec_served,
+                rollback.text, written(rollback.spec_tried), written(rollback.spec_served),
             ),
         )  # fmt: skip
 
@@ -35,4 +37,9 @@ class Rollbacks:
             "SELECT deployment, model, tried, served, restarted_at, at, text, spec_tried, spec_served FROM setbacks"
             " ORDER BY deployment"
         )
-        return {DeploymentName(row[0]): Rollback(*row[1:]) for row in rows}
+        return {
+            DeploymentName(name): replace(
+                Rollback(*rest), spec_tried=FormedSpec.parse(tried), spec_served=FormedSpec.parse(served)
+            )
+            for name, *rest, tried, served in rows
+        }

@@ -108,7 +108,7 @@ PLACED = (
     Mutant(
         "the-store-forgets-unequal-ranks",
         groups.Groups.all,
-        put(Call, "()", 10, 13),
+        put(Call, "()", 12, 15),
         "after a restart every rank is charged what the largest of its group needs",
         ("tests/store/test_store.py",),
     ),

@@ -57,7 +57,7 @@ def test_a_group_that_the_store_has_forgotten_is_adopted_as_it_is_and_proven_aga
     assert world.settle() == Plan()
     assert names(world) == ["AdoptGroup", "ProveGroup"]
     assert world.groups[world.replica()] == replace(
-        before, secret="", strategy="", strategy_why="", transport_why="", spec_before=""
+        before, secret="", strategy="", strategy_why="", transport_why="", spec_before=None
     )
     assert world.ranks == ranks
     assert [backend.epoch for backend in backends(world)] == [2]

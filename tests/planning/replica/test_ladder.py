@@ -498,7 +498,7 @@ def test_a_group_of_which_nothing_is_known_but_that_it_is_another_is_not_complet
     world.manifests[-1] = deployment(serving={"context": 1024})
     (step,) = world.plan().steps
     world.obey(step)
-    world.groups[world.replica()] = replace(world.groups[world.replica()], spec="")
+    world.groups[world.replica()] = replace(world.groups[world.replica()], spec=None)
     for rank in world.alive():
         world.end_rank(rank, code=0)
     world.manifests[-1] = deployment(serving={"context": 16_000_000, "prefixCache": "64GiB"})

@@ -66,7 +66,7 @@ def obey(world: World, least: int = 0) -> None:
 def refused(world: World) -> list[str]:
     """The hash of the refused spec."""
     found = [specs.of_manifests(world.desired(), name) for name in world.desired().deployments]
-    return [specs.hashed(text) for text in found if '"maxBatch":13' in text]
+    return [specs.hashed(spec) for spec in found if spec and spec.deployment.serving.max_batch == 13]
 
 
 def answering(world: World) -> set[Group]:

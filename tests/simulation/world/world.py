@@ -28,6 +28,7 @@ from reconciler.planning.recovery.rollback import ATTEMPTS_MAX
 from reconciler.planning.rollout import specs
 from reconciler.resources import Manifest, ModelDeployment
 from reconciler.state import DeploymentName, Memory, ReplicaId
+from reconciler.state.formed_spec import FormedSpec
 from reconciler.store import Store
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase
@@ -370,7 +371,9 @@ class World:
             return ()
         found = next((each for each in reversed(self.commits) if not self._refused(each)), ())
         for name in self.taken_back():
-            found = _as_before(found, name, self.stored.rollbacks()[name].spec_served)
+            served = self.stored.rollbacks()[name].spec_served
+            assert served is not None
+            found = _as_before(found, name, served)
         return found
 
     def taken_back(self) -> set[DeploymentName]:
@@ -492,10 +495,10 @@ class World:
                 connection.close()
 
 
-def _as_before(manifests: tuple[Manifest, ...], name: str, spec: str) -> tuple[Manifest, ...]:
+def _as_before(manifests: tuple[Manifest, ...], name: str, spec: FormedSpec) -> tuple[Manifest, ...]:
     """The same, with a deployment and its Model as a stored spec has them."""
     (now,) = (m for m in manifests if isinstance(m, ModelDeployment) and m.metadata.name == name)
-    deployment, model = specs.read(now, spec)
+    deployment, model = specs.applied(now, spec)
     others = (
         m for m in manifests if m is not now and (m.kind, m.metadata.name) != ("Model", model.metadata.name)
     )
