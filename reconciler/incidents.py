@@ -160,7 +160,8 @@ def _update(incident: Incident, trouble: Problem, snapshots: Snapshots) -> Incid
     back = incident.present is None
     latest = incident.last(EntryKind.SEEN)
     if back or latest is None or incident.present != trouble.fault or latest.sign not in (None, trouble.sign):
-        entries.append(Entry(now, EntryKind.SEEN, trouble.seen, trouble.fault, sign=trouble.sign))
+        seen = Entry(now, EntryKind.SEEN, trouble.seen, trouble.fault, sign=trouble.sign, rank=trouble.rank)
+        entries.append(seen)
     asks = bool(trouble.person) and trouble.fault not in incident.asked
     if asks:
         entries.append(Entry(now, EntryKind.PERSON, trouble.person, sign=(trouble.fault.value,)))

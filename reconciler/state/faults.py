@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from reconciler.wire.launch import RankId
+
 from .cause import Cause
 from .formed_under import Facts
 from .identity import NodeName, ObjectKey
@@ -119,6 +121,8 @@ class Trouble:
     """The key of ``seen``."""
     task: Sign = ()
     """The key of ``person``."""
+    rank: RankId | None = None
+    """The rank whose end explains it; None if it is about none."""
 
 
 @dataclass(frozen=True, slots=True)

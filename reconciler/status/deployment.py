@@ -94,6 +94,8 @@ def _spread(record: GroupRecord) -> dict[str, str]:
     return {
         "strategy": _because(record.strategy, record.strategy_why),
         "transport": _because(record.transport, record.transport_why),
+        "transportName": record.transport,
+        "transportWhy": record.transport_why,
     }
 
 

@@ -11,17 +11,18 @@ from typing import Any
 
 from reconciler.state.reports.status import Condition, ObjectStatus
 from reconciler.state.subjects import Subject
+from reconciler.wire.launch import RankId
 
 
 def written(value: Any) -> str:
-    """Return a dataclass and its contents as JSON; enums as their values, subjects as text."""
+    """Return a dataclass and its contents as JSON; enums as their values, subjects and ids of ranks as text."""
     return _ENCODER.encode(value)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, Subject):
+    if isinstance(value, Subject | RankId):
         return str(value)
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 

@@ -111,6 +111,8 @@ class _Entry(TypedDict):
     """``seen``, ``tried``, ``outcome`` or ``person``."""
     text: str
     """The line, for people."""
+    rank: str | None
+    """The rank whose end it tells, such as ``tiny.0.2.1``; None if it tells of none."""
     seconds: float | None
     """Seconds that the step took."""
     times: int

@@ -73,6 +73,8 @@ def deployment(**status: Any) -> dict[str, Any]:
         "ports": "41000-41002",
         "strategy": "tensor (spec.parallelism.strategy)",
         "transport": "ring-lan (ring: no Thunderbolt cable is known between node-a and node-b)",
+        "transportName": "ring-lan",
+        "transportWhy": "ring: no Thunderbolt cable is known between node-a and node-b",
         "ready": True,
         "since": ago(),
     }

@@ -42,7 +42,9 @@ def loading(of: str = "large") -> Snapshot:
     for each in objects:
         if (each["kind"], each["metadata"]["name"]) == ("ModelDeployment", of):
             why = "jaccl, jaccl-ring: no cable joins studio-1 and studio-2"
-            each["status"]["groups"][0].update(phase="loading", ready=False, transport=f"ring ({why})")
+            each["status"]["groups"][0].update(
+                phase="loading", ready=False, transportName="ring", transportWhy=why
+            )
             each["status"]["readyReplicas"] = 0
     ranks: list[Any] = [
         {**rank, "loadedBytes": 103 * 10**9, "totalBytes": 175 * 10**9} for rank in snapshot.usage["ranks"]

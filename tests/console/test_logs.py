@@ -22,7 +22,11 @@ from reconciler.console.logs.log import ENDED_LOOKS, PIECE_BYTES, Logs, position
 from reconciler.console.pages import Pages
 from reconciler.console.snapshot import Snapshot
 from reconciler.console.view.logs import logs_of
+from reconciler.controller.admin import bodies
 from reconciler.errors import Refused
+from reconciler.state import DeploymentName, FaultClass, ReplicaId
+from reconciler.state.reports.incident import Entry, EntryKind, Incident
+from reconciler.state.subjects import ReplicaSubject
 from reconciler.wire.admin import Get, ReadRankLog
 from reconciler.wire.launch import RankId
 
@@ -262,6 +266,8 @@ async def test_a_rank_that_nobody_knows_ends_at_once() -> None:
 
 
 def test_an_incident_leads_to_the_logs_of_the_ranks_that_it_names() -> None:
-    entries = [{"text": "rank 1 on studio-2 (epoch 3, pid 42) was killed by signal 9"}, {"text": "healed"}]
-    assert logs_of({"subject": "large/0", "entries": entries}) == ("large.0.3.1",)
-    assert logs_of({"subject": "node/studio-1", "entries": entries}) == ()
+    lost = (RankId("large", 0, 3, 1), RankId("large", 0, 3, 1), None, RankId("large", 0, 4, 0))
+    entries = tuple(Entry(float(at), EntryKind.SEEN, "it ended", rank=each) for at, each in enumerate(lost))
+    replica = ReplicaId(DeploymentName("large"), 0)
+    found = Incident(1, replica.key, ReplicaSubject(replica), FaultClass.RANK_CRASH, 0.0, entries=entries)
+    assert logs_of(bodies.incident(found, 9.0)) == ("large.0.3.1", "large.0.4.0")

@@ -96,6 +96,7 @@ def test_a_crash_is_recorded_from_its_first_sign_to_the_first_completion() -> No
     found = log.the()
     assert not found.open
     assert log.texts(EntryKind.SEEN) == ["rank 1 on node-b (epoch 1, pid 101) was killed by signal 9"]
+    assert {entry.rank for entry in found.entries} == {RankId("tiny", 0, 1, 1), None}
     assert log.texts(EntryKind.TRIED) == [
         "form epoch 2 on node-a, node-b over ring-lan (RankExited)",
         "stop rank 0 of tiny/0 on node-a, epoch 1 (epoch 2 replaces it)",

@@ -14,6 +14,7 @@ from reconciler.state.reports.incident import Entry, EntryKind, Incident
 from reconciler.state.reports.status import Event
 from reconciler.store import EventFilter, IncidentFilter, Store, carry_over
 from reconciler.store.tables.incidents import INCIDENTS_KEPT, KEPT_SECONDS
+from reconciler.wire.launch import RankId
 
 NODE = ObjectKey("Node", "node-a")
 OPEN = Incident(
@@ -31,7 +32,7 @@ OPEN = Incident(
     unserved_seconds=3.5,
     epoch=4,
     entries=(
-        Entry(100.0, EntryKind.SEEN, "it is off", FaultClass.RDMA_DISABLED),
+        Entry(100.0, EntryKind.SEEN, "it is off", FaultClass.RDMA_DISABLED, rank=RankId("tiny", 0, 4, 1)),
         Entry(101.0, EntryKind.TRIED, "form epoch 4", None, 0.25, 3),
     ),
     left_out=7,

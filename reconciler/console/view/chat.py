@@ -119,7 +119,7 @@ def chat(snapshot: Snapshot, name: str) -> Chat | None:
                 group["replica"],
                 group["epoch"],
                 joined(group["nodes"]),
-                (group.get("transport") or "").partition(" ")[0],
+                group.get("transportName", ""),
             )
             for group in groups
         ),

@@ -145,7 +145,9 @@ def serving(snapshot: Snapshot, each: Body) -> Served:
         tokens_per_second=sum(row.get("tokensPerSecond") or 0.0 for row in first),
         requests=sum(row.get("demand") or 0 for row in first),
         nodes=tuple(dict.fromkeys(node for group in groups for node in group["nodes"])),
-        transports=tuple(dict.fromkeys(transport_of(group)[0] for group in groups if group.get("transport"))),
+        transports=tuple(
+            dict.fromkeys(group["transportName"] for group in groups if group.get("transportName"))
+        ),
         epochs=tuple(group["epoch"] for group in groups),
         standing=words(each),
     )
@@ -153,8 +155,7 @@ def serving(snapshot: Snapshot, each: Body) -> Served:
 
 def transport_of(group: Body) -> tuple[str, str]:
     """Return a group's transport, and why better ones were skipped."""
-    name, _, why = str(group.get("transport") or "").partition(" (")
-    return name, why.removesuffix(")")
+    return group.get("transportName", ""), group.get("transportWhy", "")
 
 
 def _served(snapshot: Snapshot) -> tuple[Served, ...]:

@@ -343,6 +343,7 @@ def _entry(entry: Entry, opened_at: float) -> answers.IncidentEntry:
         "kind": entry.kind.value,
         "text": entry.text,
         "class": entry.fault.value if entry.fault else None,
+        "rank": str(entry.rank) if entry.rank else None,
         "seconds": None if entry.seconds is None else round(entry.seconds, 3),
         "times": entry.times,
         "lastTime": iso(entry.at if entry.last_at is None else entry.last_at),

@@ -27,7 +27,7 @@ from reconciler.state import (
     most_informative,
 )
 from reconciler.state.subjects import ReplicaSubject
-from reconciler.wire.launch import ExitCode, Phase
+from reconciler.wire.launch import ExitCode, Phase, RankId
 
 from . import stalls
 
@@ -75,6 +75,8 @@ class Diagnosis:
     killed: bool = False
     """True if a rank of a group that had served got a SIGKILL that nothing here sent, or is gone without a trace. A person
     does that, or the system when memory runs short. No program does it to itself."""
+    rank: RankId | None = None
+    """The rank whose end explains it, if it is known."""
     never_ran: bool = False
     """True if the rank never had a process, because its agent ended or lacked something: no spec is to blame."""
 
@@ -106,6 +108,7 @@ def fault(view: Formed) -> Diagnosis | None:
         sign=row.sign(detection),
         task=repair.task(view.world, row, detection),
         killed=view.record.proven_at is not None and _killed(shown, seen.first),
+        rank=seen.first.report.id if seen.first else None,
         never_ran=seen.first is not None and seen.first.report.pid is None,
     )
     return _after_restart(view, fault)
@@ -367,4 +370,6 @@ def trouble(view: View, fault: Diagnosis, doing: str) -> Trouble:
     if not fault.person:
         seen, sign = fault.text, (fault.cause.value, str(record.epoch if record else 0), *fault.sign)
     subject = ReplicaSubject(view.replica)
-    return Trouble(view.replica.key, subject, fault.fault, seen, doing, fault.person, sign, fault.task)
+    return Trouble(
+        view.replica.key, subject, fault.fault, seen, doing, fault.person, sign, fault.task, fault.rank
+    )

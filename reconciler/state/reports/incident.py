@@ -9,6 +9,7 @@ from reconciler.state.cause import RefusedBecause
 from reconciler.state.faults import FaultClass, Sign
 from reconciler.state.identity import ObjectKey, ReplicaId
 from reconciler.state.subjects import ReplicaSubject, Subject
+from reconciler.wire.launch import RankId
 
 Class = FaultClass | RefusedBecause
 """The class of an incident: of a fault of machines and groups, or the reason why nothing serves without any."""
@@ -47,6 +48,8 @@ class Entry:
     """Time of the latest repetition; None if it was not repeated."""
     sign: Sign | None = None
     """The key of what it tells: entries of one kind and sign are repetitions. None in entries of earlier versions."""
+    rank: RankId | None = None
+    """The rank whose end it tells; None if it tells of none, and in entries of earlier versions."""
 
 
 class Occasion(Enum):

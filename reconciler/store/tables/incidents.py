@@ -12,6 +12,7 @@ from reconciler.state import FaultClass, RefusedBecause, subjects
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.incident import Class, Entry, EntryKind, Incident
 from reconciler.store.bodies import written
+from reconciler.wire.launch import RankId
 
 INCIDENTS_KEPT = 500
 """Settled incidents to keep; the oldest are dropped first."""
@@ -95,13 +96,14 @@ def _read(row: tuple[str]) -> Incident:
 
 
 def _entry(body: dict[str, Any]) -> Entry:
-    sign = body.get("sign")
+    sign, rank = body.get("sign"), body.get("rank")
     return Entry(
         **{
             **body,
             "kind": EntryKind(body["kind"]),
             "fault": body["fault"] and _class(body["fault"]),
             "sign": None if sign is None else tuple(sign),
+            "rank": None if rank is None else RankId.parse(rank),
         }
     )
 

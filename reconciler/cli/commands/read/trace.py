@@ -158,7 +158,7 @@ def _users(cluster: _Cluster, kind: str, name: str) -> Iterator[dict[str, str]]:
 
 
 def _group(name: str, group: Item) -> dict[str, Any]:
-    kept = ("epoch", "phase", "ready", "since", "nodes", "transport", "ports")
+    kept = ("epoch", "phase", "ready", "since", "nodes", "transport", "transportName", "ports")
     return {"replica": f"{name}/{group['replica']}", **{each: group[each] for each in kept if each in group}}
 
 
@@ -226,7 +226,7 @@ def _operation_text(operation: dict[str, Any]) -> str:
 
 def _group_branch(group: dict[str, Any]) -> _Branch:
     ports = f", ports {group['ports']}" if group.get("ports") else ""
-    transport = f", {group['transport'].partition(' (')[0]}" if group.get("transport") else ""
+    transport = f", {group['transportName']}" if group.get("transportName") else ""
     text = f"group {group['replica']}, epoch {group['epoch']}, {age(group['since'])}{transport}{ports}"
     phase = group["phase"] if group["ready"] or group["phase"] != "ready" else "not served yet"
     return _Branch(text, _shaded(phase), [_rank_branch(rank) for rank in group["ranks"]])
