@@ -100,6 +100,11 @@ class Damaged(Deposed):
     """The store's files have lost what was written. They must neither be written any more, nor trusted."""
 
 
+def on_one_line(text: str) -> str:
+    """Return an error of several lines on one, for tables."""
+    return text.replace(":\n", ": ").replace("\n", "; ").replace("  ", " ")
+
+
 def few_names(names: Sequence[str], shown: int = 3) -> str:
     """Return the first names, and the number of the others, for people."""
     more = len(names) - shown

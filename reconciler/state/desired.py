@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from reconciler.errors import few_names
+from reconciler.errors import few_names, on_one_line
 from reconciler.resources import Access, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.resources.operation import Operation, written_moment
 
@@ -26,7 +26,7 @@ class Rejection:
     @property
     def line(self) -> str:
         """Return the rejection on one line, for tables."""
-        return self.text.replace(":\n", ": ").replace("\n", "; ").replace("  ", " ")
+        return on_one_line(self.text)
 
 
 @dataclass(frozen=True, slots=True)

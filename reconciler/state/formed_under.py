@@ -49,11 +49,12 @@ class Facts(tuple[tuple[Fact, str], ...]):
         return json.dumps(values, sort_keys=True, separators=(",", ":")) if values else ""
 
 
-def _fact(text: str) -> Fact:
-    """Return the fact of a text. Names of nodes have no spaces, and one without a node begins with ``the``."""
-    about, _, name = text.partition(" ")
+def _fact(written: str) -> Fact:
+    """Return the fact that is written like this. Names of nodes have no spaces, and one without a node begins with
+    ``the``."""
+    about, _, name = written.partition(" ")
     if about == "the":
-        return Fact(text)
+        return Fact(written)
     node, _, receptacle = about.partition("/")
     return Fact(name, NodeName(node), int(receptacle) if receptacle else None)
 

@@ -67,9 +67,9 @@ class OtherSubject:
 Subject = ReplicaSubject | NodeSubject | LinkSubject | RequestSubject | OtherSubject
 
 
-def read(text: str) -> Subject:
-    """Return the subject of a text that ``str`` has made of one."""
-    kind, _, rest = text.partition("/")
+def read(written: str) -> Subject:
+    """Return the subject that ``str`` has written like this."""
+    kind, _, rest = written.partition("/")
     match kind, rest.split("/"):
         case "replica", [deployment, index] if index.isdecimal():
             return ReplicaSubject(ReplicaId(DeploymentName(deployment), int(index)))
@@ -80,4 +80,4 @@ def read(text: str) -> Subject:
         case "request", _:
             return RequestSubject(rest)
         case _:
-            return OtherSubject(text)
+            return OtherSubject(written)

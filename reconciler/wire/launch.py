@@ -267,6 +267,8 @@ class Exit:
     """The last ``Progress.detail``: the reason in the rank's own words, where it had time to say it."""
     killed_after: Optional[float] = None
     """Seconds of grace after which its shim killed it; None if it ended before."""
+    metal: bool = False
+    """True if the last line of its output is Metal's: an older runtime aborts over the GPU instead of raising."""
 
 
 def exit_reason(ended: Exit) -> str:

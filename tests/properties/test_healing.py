@@ -56,7 +56,7 @@ def facts(draw: st.DrawFn, peer: NodeName) -> MachineFacts:
 def ends(draw: st.DrawFn) -> Exit:
     code = draw(st.sampled_from([None, *CODES, 134, 137, 139, 255]))
     signal = draw(st.sampled_from([6, 9, 11, 15])) if code is None else None
-    return Exit(code, signal, 5.0, draw(st.sampled_from(["", "[METAL] Command buffer execution failed"])))
+    return Exit(code, signal, 5.0, metal=draw(st.booleans()))
 
 
 @st.composite

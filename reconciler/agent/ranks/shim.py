@@ -212,7 +212,8 @@ class Shim:
         killed = self._killed if number == signal.SIGKILL else ""
         words = "" if number == signal.SIGKILL else self._last_line()  # nothing has a last word then
         detail = explained(self._child.problem or killed or last.detail or words)
-        ended = Exit(code, number, time.time(), detail, self._grace if killed else None)
+        metal = "metal" in words.lower()
+        ended = Exit(code, number, time.time(), detail, self._grace if killed else None, metal)
         if self._kill is not None:
             self._kill.cancel()
         self._change(

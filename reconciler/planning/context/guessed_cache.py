@@ -121,9 +121,9 @@ def _names(config: Mapping[str, Any], layers: int) -> Sequence[object]:
 
 
 def _kind(name: object) -> str:
-    text = str(name)
+    layer = str(name)
     for kind, words in ((STATE, _STATES), (WINDOW, _WINDOWS), (NOTHING, _NONE)):
-        if any(text.startswith(word) for word in words):
+        if any(layer.startswith(word) for word in words):
             return kind
     return FULL
 

@@ -267,10 +267,10 @@ def out_of_memory(evidence: Evidence) -> Detection | None:
 
 
 def gpu_fault(evidence: Evidence) -> Detection | None:
-    """Detect a fault of the GPU (C10). Older runtimes abort instead of raising; then the last output says so."""
+    """Detect a fault of the GPU (C10). Older runtimes abort instead of raising."""
     ended = evidence.first.report.exit if evidence.first else None
     aborted = ended is not None and (ended.signal == SIGABRT or ended.code == 128 + SIGABRT)
-    if ended is not None and aborted and "metal" in ended.detail.lower():
+    if ended is not None and aborted and ended.metal:
         return _symptom(evidence)
     return _ended(evidence, ExitCode.GPU)
 

@@ -91,6 +91,22 @@ async def test_a_record_of_its_log_is_not_taken_for_the_reason_of_a_crash(
     assert (report.exit.signal, report.exit.detail) == (signal.SIGSEGV, detail)
 
 
+@pytest.mark.parametrize(
+    ("words", "metal"),
+    [("[METAL] Command buffer execution failed: timeout", True), ("Assertion failed", False)],
+)
+async def test_a_rank_that_aborts_is_told_from_one_that_aborts_over_metal(
+    bench: Bench, words: str, metal: bool
+) -> None:
+    link = await bench.quick_agent()
+    await bench.start(link, f"print({words!r}, flush=True)\nimport os\nos.abort()")
+
+    report = await ended(link)
+
+    assert report.exit is not None
+    assert (report.exit.signal, report.exit.metal) == (signal.SIGABRT, metal)
+
+
 async def test_a_rank_that_is_killed_has_no_last_word(bench: Bench) -> None:
     link = await bench.quick_agent()
     await bench.start(link, "print('all is well', flush=True)\nsay('ready')\nsleep()")

@@ -26,7 +26,7 @@ def _ends(code: int | None = None, signal: int | None = None, words: str = "") -
         world.end_rank(first, code=ExitCode.PEER_LOST)
         world.now += 1
         world.end_rank(second, code, signal)
-        ended = Exit(code, signal, world.now, words)
+        ended = Exit(code, signal, world.now, words, metal=words.startswith("[METAL]"))
         place, report = world.ranks[second]
         world.ranks[second] = (place, replace(report, exit=ended))
 

@@ -50,7 +50,7 @@ from tests.worlds import two_nodes
 NODE_A, NODE_B = NodeName("node-a"), NodeName("node-b")
 
 
-def ended(code: int | None = None, signal: int | None = None, detail: str = "") -> ObservedRank:
+def ended(code: int | None = None, signal: int | None = None, metal: bool = False) -> ObservedRank:
     """Rank 0, as its node reports it."""
     world = two_nodes()
     world.settle()
@@ -58,7 +58,7 @@ def ended(code: int | None = None, signal: int | None = None, detail: str = "") 
     world.end_rank(rank, code=code, signal=signal)
     report = world.ranks[rank][1]
     assert report.exit is not None
-    return ObservedRank(NODE_A, replace(report, exit=replace(report.exit, detail=detail)))
+    return ObservedRank(NODE_A, replace(report, exit=replace(report.exit, metal=metal)))
 
 
 def evidence(facts: MachineFacts | None = None, **more: Any) -> Evidence:
@@ -127,10 +127,9 @@ def test_who_may_not_use_the_network_is_told_whom_to_allow_that_on_its_own_machi
 def test_a_runtime_that_aborts_over_metal_has_a_gpu_fault_and_another_abort_is_a_crash(
     code: int | None, signal: int | None
 ) -> None:
-    metal = "[METAL] Command buffer execution failed"
-    assert found(evidence(first=ended(code, signal, metal))).fault is FaultClass.GPU_FAULT
-    assert found(evidence(first=ended(code, signal, "assertion failed"))).fault is not FaultClass.GPU_FAULT
-    assert found(evidence(first=ended(1, None, metal))).fault is not FaultClass.GPU_FAULT
+    assert found(evidence(first=ended(code, signal, metal=True))).fault is FaultClass.GPU_FAULT
+    assert found(evidence(first=ended(code, signal))).fault is not FaultClass.GPU_FAULT
+    assert found(evidence(first=ended(1, None, metal=True))).fault is not FaultClass.GPU_FAULT
 
 
 def test_what_does_not_fit_is_not_tried_again_unchanged() -> None:
