@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from reconciler.state import DeploymentName, Plan, Refusal, RefusedBecause, ReplicaId, Sign, Trouble
 from reconciler.state.identity import ObjectKey
 from reconciler.state.subjects import LinkSubject, NodeSubject, OtherSubject, ReplicaSubject, Subject
+from reconciler.wire.launch import RankId
 
 from .awaited import AS_WISHED
 from .model_routes import serving
@@ -29,19 +30,32 @@ OF_MACHINES = (
 
 @dataclass(frozen=True, slots=True)
 class Unserved:
-    """An object that serves nobody because what it needs is refused. Has the fields of a ``Trouble``."""
+    """An object that serves nobody because what it needs is refused. It is read as a ``Trouble`` is."""
 
     object: ObjectKey
     subject: Subject
-    fault: RefusedBecause
-    seen: str
-    """The reason, for people."""
-    person: str
-    """The steps that only a person can take; the same as ``seen`` if that says them."""
+    refusal: Refusal
     since: float
     """Time of the refusal, in seconds since the Unix epoch."""
     doing: str = ""
     """Empty: the controller looks again by itself, and can do nothing else."""
+    rank: RankId | None = None
+    """None: no rank is at fault."""
+
+    @property
+    def fault(self) -> RefusedBecause:
+        """Return the class."""
+        return self.refusal.reason
+
+    @property
+    def seen(self) -> str:
+        """Return the reason, for people."""
+        return self.refusal.text
+
+    @property
+    def person(self) -> str:
+        """Return the steps that only a person can take; the reason itself where it names them."""
+        return self.refusal.person or self.refusal.text
 
     @property
     def sign(self) -> Sign:
@@ -64,8 +78,7 @@ def unserved(snapshots: Snapshots, statuses: Statuses) -> Iterator[Unserved]:
     for key, subject, refusal in found:
         since = _since(refusal, statuses) if refusal is not None else None
         if refusal is not None and since is not None and snapshots.now - since >= UNSERVED_SECONDS:
-            seen, _, todo = refusal.text.partition("; to do: ")
-            yield Unserved(key, subject, refusal.reason, seen, todo or seen, since)
+            yield Unserved(key, subject, refusal, since)
 
 
 def with_tasks(troubles: Iterable[Trouble], found: Iterable[Unserved]) -> Iterator[Trouble | Unserved]:
@@ -78,8 +91,7 @@ def with_tasks(troubles: Iterable[Trouble], found: Iterable[Unserved]) -> Iterat
         if also is None or trouble.person:
             yield trouble
         else:
-            task = also.seen if also.person == also.seen else f"{also.seen}; {also.person}"
-            yield replace(trouble, person=task, task=also.sign)
+            yield replace(trouble, person=also.refusal.told, task=also.sign)
     yield from (each for subject, each in of_subject.items() if subject not in told)
 
 
