@@ -9,7 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reconciler.listening import host_in, is_address, is_local
+from reconciler.serving.addresses import host_in, is_address, is_local
 
 HEADERS = {
     "content-security-policy": (

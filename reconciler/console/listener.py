@@ -1,241 +1,115 @@
-"""The console's listener: uvicorn behind a bounded number of connections.
-
-A connection without a request makes room for others, even in its handshake. So ten thousand silent ones take neither memory
-nor descriptors, and keep nobody out.
-"""
+"""The console's listener, and the certificate that it shows."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
+import dataclasses
 import socket
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
 
-import uvicorn
-from h11 import IDLE, SEND_BODY, SEND_RESPONSE
-from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reconciler.certificates import Certificates
 from reconciler.descriptors import raised
-from reconciler.listening import address_of
+from reconciler.serving.certificates import Certificates
+from reconciler.serving.exchange import exchange_of
+from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits
+from reconciler.serving.listener import Listener as Server
+from reconciler.serving.objections import Objection, body_too_slow
+from reconciler.serving.overdue import end_overdue
+from reconciler.serving.protocol import answer
 from reconciler.wire.front import Tls
 
-log = logging.getLogger(__name__)
-
-OPEN_MAX = 1000
-"""Most connections at a time: for one more, the oldest without a request ends."""
+LIMITS = ConnectionLimits(
+    in_all=1000, of_one=1000, leaving=16, head_seconds=15.0, idle_seconds=15.0, unread_end_seconds=30.0
+)
 OTHER_DESCRIPTORS = 64
 """Descriptors that the process needs for other things."""
-WAITING_SECONDS = 15.0
-"""Longest time without a request: in the handshake, in the first head, or between two requests."""
-UNREAD_SECONDS = 30.0
-"""Longest time for which a browser may leave unread what it is sent."""
-UNREAD_BYTES = 16 * 1024
-"""Most bytes that wait for a browser in this process, in addition to the system's buffers."""
+BODY_SECONDS = 30.0
+"""Longest time for the body of a request."""
 SWEEP_SECONDS = 1.0
 LAST_WORDS_SECONDS = 1
 """Time for open pages to receive the end of their streams. They reconnect by themselves."""
+TEXT = b"text/plain; charset=utf-8"
 
 
 class Listener:
     """Serves an application on a socket as soon as it is made; with ``tls``, over TLS only."""
 
     def __init__(
-        self, app: Starlette, sock: socket.socket, tls: Tls | None, told: Callable[[], None] = lambda: None
+        self,
+        app: ASGIApp,
+        sock: socket.socket,
+        tls: Tls | None,
+        told: Callable[[], None] = lambda: None,
+        limits: ConnectionLimits = LIMITS,
     ) -> None:
         """``told`` is called when the certificate has changed or can no longer be used."""
-        self.address = address_of(sock)
         self.certificates = Certificates()
         self.certificates.follow(tls)
-        self.open: dict[_Connection, None] = {}
-        """All connections, the oldest first."""
-        self.open_max = most()
-        self._sock = sock
+        self.limiter = ConnectionLimiter(_fitting(limits))
         self._tls = tls
         self._told = told
-        self._config = uvicorn.Config(
-            app,
-            http=H11Protocol,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            timeout_keep_alive=int(WAITING_SECONDS),
-            timeout_graceful_shutdown=LAST_WORDS_SECONDS,
+        self._server = Server(
+            _Refusing(app), sock, self.limiter, self.certificates, refuse, LAST_WORDS_SECONDS
         )
-        self._server = _Server(self._config)
-        self._serving = asyncio.create_task(self._server.serve(sockets=[]), name="serve the console")
-        self._beside = [
-            asyncio.create_task(self._accept(), name="accept browsers"),
-            asyncio.create_task(self._sweep(), name="end silent connections"),
-        ]
+        self.address = self._server.address
+        self._sweeping = asyncio.create_task(self._sweep(), name="end silent connections")
 
     async def end(self) -> None:
         """Stop listening, and end the connections."""
-        for task in self._beside:
-            task.cancel()
-        await asyncio.wait(self._beside)
-        self._sock.close()
-        self._server.should_exit = True
-        await self._serving
-        for connection in tuple(self.open):
-            connection.end()
-        agreeing = [each.agreeing for each in self.open if each.agreeing is not None]
-        if agreeing:
-            await asyncio.wait(agreeing, timeout=LAST_WORDS_SECONDS)
-
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                sock, _ = await loop.sock_accept(self._sock)
-            except OSError as error:  # there are no descriptors left, or the client has gone already
-                log.warning("a browser cannot connect: %s", error)
-                self._make_room()
-                await asyncio.sleep(SWEEP_SECONDS)
-                continue
-            if len(self.open) >= self.open_max and not self._make_room():
-                sock.close()
-            else:
-                connection = _Connection(sock, loop.time())
-                self.open[connection] = None
-                connection.agreeing = loop.create_task(self._agree(connection))
-            await asyncio.sleep(0)
-
-    async def _agree(self, connection: _Connection) -> None:
-        """Agree on TLS if it is wanted, and hand the connection to HTTP."""
-        context = self.certificates.context
-        if self.certificates.wanted and context is None:
-            connection.sock.close()
-            self.open.pop(connection, None)
-            return
-        sealed: dict[str, Any] = (
-            {"ssl": context, "ssl_handshake_timeout": WAITING_SECONDS, "ssl_shutdown_timeout": UNREAD_SECONDS}
-            if context is not None
-            else {}
-        )
-        protocol = _Protocol(self._config, self._server.server_state, lambda: self.open.pop(connection, None))
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: protocol, connection.sock, **sealed
-            )
-            connection.protocol = protocol
-        except OSError:
-            connection.sock.close()
-            self.open.pop(connection, None)
-
-    def _make_room(self) -> bool:
-        """End the oldest connection without a request. Returns whether there was one."""
-        for connection in self.open:
-            if not connection.busy:
-                connection.end()
-                self.open.pop(connection, None)
-                return True
-        return False
+        self._sweeping.cancel()
+        await asyncio.wait([self._sweeping])
+        await self._server.end()
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            now = asyncio.get_running_loop().time()
-            for connection in tuple(self.open):
-                if connection.overdue(now):
-                    connection.end()
-                    self.open.pop(connection, None)
+            await end_overdue(self.limiter)
             if self.certificates.follow(self._tls):
                 self._told()
 
 
-class _Connection:
-    """One connection, from its first moment."""
+class _Refusing:
+    """ASGI: answers the requests that the server objects to, and hands on the others."""
 
-    def __init__(self, sock: socket.socket, now: float) -> None:
-        self.sock = sock
-        self.protocol: _Protocol | None = None
-        self.agreeing: asyncio.Task[None] | None = None
-        self._good_at = now
-        """When a sweep last saw that it gets an answer and reads it."""
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
-    @property
-    def busy(self) -> bool:
-        """Return whether a request is being answered."""
-        return self.protocol is not None and self.protocol.busy
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application see no part of a body that has no end."""
+        exchange = exchange_of(scope)
 
-    def overdue(self, now: float) -> bool:
-        """Return whether it has sent no request, or read nothing, for too long."""
-        if self.busy and self.protocol is not None and not self.protocol.unread:
-            self._good_at = now
-        answered_at = self.protocol.answered_at if self.protocol is not None else 0.0
-        return now - max(self._good_at, answered_at) > (UNREAD_SECONDS if self.busy else WAITING_SECONDS)
+        late = asyncio.get_running_loop().time() + BODY_SECONDS
 
-    def end(self) -> None:
-        """Close at once. In a handshake, leave the closing to the transport: it still watches the descriptor's number."""
-        if self.protocol is not None:
-            self.protocol.transport.abort()
-            return
-        with contextlib.suppress(OSError):
-            self.sock.shutdown(socket.SHUT_RDWR)
+        async def whole() -> Message:
+            try:
+                async with asyncio.timeout_at(None if exchange.arrived else late):
+                    message = await receive()
+            except TimeoutError:
+                exchange.object_to(body_too_slow())
+            return message if exchange.objection is None else {"type": "http.disconnect"}
 
+        async def unless_refused(message: Message) -> None:
+            if exchange.objection is None or exchange.response_started:
+                await send(message)
 
-class _Protocol(H11Protocol):
-    """HTTP, which bounds heads by itself."""
-
-    def __init__(self, config: uvicorn.Config, state: Any, lost: Callable[[], object]) -> None:
-        super().__init__(config, state, {})
-        self._lost = lost
-        self.answered_at = 0.0
-        """When an answer was last complete, on the event loop's clock: most begin and end between two sweeps."""
-
-    @property
-    def busy(self) -> bool:
-        """Return whether a request is being answered."""
-        return self.cycle is not None and not self.cycle.response_complete
-
-    @property
-    def unread(self) -> bool:
-        """Return whether the browser leaves unread what it is sent."""
-        return self.flow.write_paused
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        transport.set_write_buffer_limits(high=UNREAD_BYTES)
-
-    def on_response_complete(self) -> None:
-        self.answered_at = self.loop.time()
-        if self.conn.their_state is SEND_BODY and any(name == b"expect" for name, _ in self.headers):
-            self.transport.close()  # the next bytes may be the offered body, or a request
-        super().on_response_complete()
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: HTTP lets a server ignore an offer of another protocol (RFC 9110, 7.8)."""
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no request, unless an answer has begun. After that, nothing is answered."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        if self.conn.our_state in (IDLE, SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._lost()
-        super().connection_lost(exc)
+        if exchange.objection is None:
+            with suppress(ClientDisconnect):
+                await self._app(scope, whole, unless_refused)
+        wrong = exchange.objection
+        if wrong is not None and not exchange.response_started:
+            await PlainTextResponse(f"{wrong.text}\n", wrong.status)(scope, receive, send)
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the process."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+def refuse(objection: Objection) -> bytes:
+    """Return the answer to a browser that has no request."""
+    return answer(objection.status, TEXT, f"{objection.text}\n".encode())
 
 
-def most() -> int:
-    """Raise the limit of descriptors as far as allowed; return the number of connections that fit."""
-    return max(1, min(OPEN_MAX, raised() - OTHER_DESCRIPTORS))
+def _fitting(limits: ConnectionLimits) -> ConnectionLimits:
+    """Raise the limit of descriptors as far as allowed; return the limits with the number of connections that fit."""
+    most = max(1, min(limits.in_all, raised() - limits.leaving - OTHER_DESCRIPTORS))
+    return dataclasses.replace(limits, in_all=most, of_one=min(limits.of_one, most))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.errors import Conflict, Invalid
-from reconciler.listening import bind, reached_at
+from reconciler.serving.addresses import bind, reached_at
 from reconciler.source.git.authors import author_of
 from reconciler.wire.file_identity import FileIdentity, wait_until_replaced
 

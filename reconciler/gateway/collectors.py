@@ -8,9 +8,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from reconciler.serving.limiter import ConnectionLimiter, End, Stage
 from reconciler.wire.generation import KeptPrefixes
-
-from .admission import Admission, End, Stage
 
 Seen = tuple[str, int, int, bool, KeptPrefixes | None]
 """A routed group: model, replica, epoch, whether it is connected, and its last report of its prefix cache."""
@@ -51,24 +50,24 @@ class Replicas(Collector):
 class Connections(Collector):
     """Collects the connections of clients at each scrape."""
 
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
+    def __init__(self, limiter: ConnectionLimiter) -> None:
+        self._limiter = limiter
 
     def collect(self) -> Iterable[Metric]:
         now = GaugeMetricFamily(
             "reconciler_connections", "Connections of clients, by what they are doing.", labels=("state",)
         )
         for stage in Stage:
-            now.add_metric((stage.value,), self._admission.count(stage))
+            now.add_metric((stage.value,), self._limiter.count(stage))
         ended = CounterMetricFamily(
             "reconciler_connections_ended",
             "Connections that the gateway ended, by reason.",
             labels=("reason",),
         )
         for end in End:
-            ended.add_metric((end.value,), self._admission.ended[end])
+            ended.add_metric((end.value,), self._limiter.ended[end])
         most = GaugeMetricFamily("reconciler_connections_max", "The most connections of clients.")
-        most.add_metric((), self._admission.limits.in_all)
+        most.add_metric((), self._limiter.limits.in_all)
         yield from (now, ended, most)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from reconciler.errors import ReconcilerError
+from reconciler.serving.objections import Objection
 
 from .figures import Figures
 
@@ -82,80 +83,17 @@ def undecodable(coding: str, why: str) -> ApiError:
     return invalid(f"the body is no {coding}, which content-encoding says it is: {why}", None, "invalid_body")
 
 
-def not_http(why: str) -> ApiError:
-    """Return the error for bytes that are no request."""
-    return invalid(f"this is not a valid HTTP request: {why}", None, "invalid_http")
-
-
-def http_version(version: str) -> ApiError:
-    """Return the error for a major version of HTTP that this endpoint does not speak."""
+def refused(objection: Objection) -> ApiError:
+    """Return the error for a request that no endpoint sees."""
+    kind = "invalid_request_error" if objection.status != 503 else "server_error"
+    retry = objection.retry_after
     return ApiError(
-        505,
-        "invalid_request_error",
-        "http_version_not_supported",
-        f"this endpoint speaks HTTP/1.1, and the request is HTTP/{version}: have the client use HTTP/1.1",
-    )
-
-
-def unknown_expectation(value: str) -> ApiError:
-    """Return the error for an expectation that this endpoint cannot meet."""
-    return ApiError(
-        417,
-        "invalid_request_error",
-        "expectation_failed",
-        f"the expectation {value[:100]!r} cannot be met: 100-continue alone can; leave the header `expect` away",
-    )
-
-
-def unknown_transfer_coding(value: str) -> ApiError:
-    """Return the error for a body in a transfer coding other than chunks (RFC 9112, 6.1)."""
-    return ApiError(
-        501,
-        "invalid_request_error",
-        "unsupported_transfer_encoding",
-        f"the transfer-encoding {value[:100]!r} is not understood: use `chunked` alone, and content-encoding to compress",
-    )
-
-
-def tunnel() -> ApiError:
-    """Return the error for a client that takes this endpoint for a proxy."""
-    text = "this endpoint is no proxy, and makes no tunnels: send requests to it itself, without CONNECT"
-    return ApiError(501, "invalid_request_error", "method_not_implemented", text)
-
-
-def body_too_slow() -> ApiError:
-    """Return the error for a body that did not arrive in time."""
-    return ApiError(
-        408, "invalid_request_error", "request_timeout", "the request's body did not arrive in time"
-    )
-
-
-def head_too_slow() -> ApiError:
-    """Return the error for a request whose line and headers did not arrive in time."""
-    return ApiError(
-        408, "invalid_request_error", "request_timeout", "the request's headers did not arrive in time"
-    )
-
-
-def head_too_large(limit_bytes: int) -> ApiError:
-    """Return the error for a request whose line and headers are too large."""
-    return ApiError(
-        431,
-        "invalid_request_error",
-        "headers_too_large",
-        f"the request's line and headers are too large: at most {limit_bytes} bytes are accepted",
-    )
-
-
-def too_many_connections() -> ApiError:
-    """Return the error for a connection beyond those that the gateway may have."""
-    return ApiError(
-        503,
-        "server_error",
-        "too_many_connections",
-        "the gateway has as many connections as it may have, and each has a request; try again",
-        retry_after=2,
-        retry=True,
+        objection.status,
+        kind,
+        objection.code,
+        objection.text,
+        retry_after=retry,
+        retry=True if retry else None,
     )
 
 

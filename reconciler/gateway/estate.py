@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from reconciler.errors import Conflict
+from reconciler.serving.listener import Listener
 from reconciler.wire.handover import Given, Offer
 
 from .files import Files
 from .handover.heir import Heir
 from .handover.lock import Lock
-from .http.listener import Listener
 from .keys.sharing import Sharing
 from .routing.pool import Pool
 

@@ -12,12 +12,14 @@ from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from reconciler.gateway.errors import refused
+from reconciler.serving.exchange import exchange_of
+
 from .dialects.dialect import Headers
 from .errors import ApiError
 from .http.answer import send_error
 from .http.authentication import SCOPE_KEY, Authentication, client_of
 from .http.cross_origin import answer_question, headers_for, is_question
-from .http.exchange import exchange_of
 from .http.paths import Paths
 from .http.refusals import ErrorPages, ForeignPages
 from .metrics import Metrics
@@ -96,7 +98,7 @@ class Front:
                 await answer_question(scope, origin, origins, passage.send)
                 return
             passage.headers = (*headers_for(origin, origins), *passage.headers)
-        refusal = exchange_of(scope).objection or self._foreign.refusal(scope)
+        refusal = _objection(scope) or self._foreign.refusal(scope)
         if refusal is None:
             try:
                 scope[SCOPE_KEY] = self._authentication.caller(scope)
@@ -158,3 +160,9 @@ class _Passage:
         elif self._record is not None:
             self._record.sent(message.get("body", b""))
         await self._send(message)
+
+
+def _objection(scope: Scope) -> ApiError | None:
+    """Return the error for a request that is not one of HTTP; None if it is."""
+    found = exchange_of(scope).objection
+    return refused(found) if found is not None else None

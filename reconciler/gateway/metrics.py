@@ -18,10 +18,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from reconciler.serving.limiter import ConnectionLimiter
 from reconciler.wire.figures import ModelFigures
 from reconciler.wire.generation import Accepted, Delta, Finished, Prefill
 
-from .admission import Admission
 from .collectors import AccessLog, Connections, Replicas, Seen
 from .events import Event
 
@@ -341,9 +341,9 @@ class Metrics:
         self._answers: dict[tuple[str, str, str], Counter] = {}
         """By the values of their labels: the library looks for them under a lock."""
 
-    def show(self, admission: Admission, lines_dropped: Callable[[], int]) -> None:
+    def show(self, limiter: ConnectionLimiter, lines_dropped: Callable[[], int]) -> None:
         """Show clients' connections and the losses of the access log on the page too."""
-        self.add(Connections(admission))
+        self.add(Connections(limiter))
         self.add(AccessLog(lines_dropped))
 
     def add(self, collector: Collector) -> None:

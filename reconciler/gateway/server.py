@@ -13,12 +13,14 @@ import socket
 from pathlib import Path
 
 from reconciler import descriptors
-from reconciler.certificates import Certificates
 from reconciler.errors import Conflict, Invalid
-from reconciler.listening import bind, reached_at
+from reconciler.serving.addresses import bind, reached_at
+from reconciler.serving.certificates import Certificates
+from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits, shortage
+from reconciler.serving.listener import Listener
+from reconciler.serving.overdue import end_overdue
 from reconciler.wire.keys import digest_of
 
-from .admission import Admission, ConnectionLimits, shortage
 from .app import build_app
 from .dialects.dialect import Sources
 from .estate import Estate
@@ -29,8 +31,7 @@ from .handover.heir import Heir
 from .handover.inheritance import Inheritance, take_over
 from .handover.lock import Lock
 from .hooks.announcer import Announcer
-from .http.listener import Listener
-from .http.overdue import end_overdue
+from .http.answer import refuse
 from .keys.sharing import Sharing
 from .keys.usage import KeyMetrics
 from .records.logs import Logs
@@ -87,11 +88,11 @@ async def serve(
     files = None
     try:
         count = descriptors.limit()
-        admission = Admission(limits or ConnectionLimits.of(count))
-        if few := shortage(count):
+        limiter = ConnectionLimiter(limits or ConnectionLimits.of(count))
+        if few := shortage("the gateway", count):
             log.warning("%s", few)
         certificates = Certificates()
-        gateway = _Gateway(home, any_port, pool, sources, admission, sharing, certificates)
+        gateway = _Gateway(home, any_port, pool, sources, limiter, sharing, certificates)
         lock = claim.lock
         if claim.before is not None:
             inheritance = await take_over(claim.before, pool, sharing, certificates)
@@ -124,15 +125,15 @@ class _Gateway:
         any_port: bool,
         pool: Pool,
         sources: Sources,
-        admission: Admission,
+        limiter: ConnectionLimiter,
         sharing: Sharing,
         certificates: Certificates,
     ) -> None:
         self._home = home
-        self._admission = admission
+        self._limiter = limiter
         self._descriptors = descriptors.limit()
         self._logs = Logs(home / "logs", sources.now)
-        pool.metrics.show(admission, lambda: self._logs.dropped)
+        pool.metrics.show(limiter, lambda: self._logs.dropped)
         pool.metrics.add(KeyMetrics(pool.desk.book, sources.now))
         self._any_port = any_port
         self._pool = pool
@@ -160,7 +161,7 @@ class _Gateway:
     def inherit(self, inheritance: Inheritance) -> None:
         """Begin with the socket of the gateway before."""
         self._inheritance, self._wanted = inheritance, inheritance.listen
-        self._listener = Listener(self._app, inheritance.sock, self._admission, self._certificates)
+        self._listener = Listener(self._app, inheritance.sock, self._limiter, self._certificates, refuse)
 
     async def run(self, stop: asyncio.Event, files: Files, lock: Lock | None) -> None:
         """Serve until ``stop`` is set, until a listener ends by itself, or until another gateway has taken over and the last
@@ -209,19 +210,19 @@ class _Gateway:
         """End connections whose clients send nothing, and restore ``gateway.json`` if somebody removes it, until
         cancelled."""
         while True:
-            await asyncio.sleep(self._admission.limits.leaving_seconds)
+            await asyncio.sleep(self._limiter.limits.leaving_seconds)
             self._follow_descriptors()
             self._follow_certificate()
             if self._listener is not None:
                 self._write_state()
-            await end_overdue(self._admission)
+            await end_overdue(self._limiter)
 
     def _follow_descriptors(self) -> None:
         """Take no more connections than the system allows at this moment: the limit may change."""
         count = descriptors.limit()
         if count != self._descriptors:
             self._descriptors = count
-            self._admission.limits = ConnectionLimits.of(count)
+            self._limiter.limits = ConnectionLimits.of(count)
             log.warning("this process may have %d descriptors now", count)
             self._write_state()
 
@@ -254,7 +255,7 @@ class _Gateway:
             sock = await self._bound(listen)
             self._wanted = listen
             old = self._listener
-            self._listener = Listener(self._app, sock, self._admission, self._certificates)
+            self._listener = Listener(self._app, sock, self._limiter, self._certificates, refuse)
             log.info("listening on %s", self._listener.address)
             if old is not None:
                 task = old.leave()
@@ -297,7 +298,7 @@ class _Gateway:
             "problem": self._problem,
             "keys": digest_of(self._pool.file.current.keys),
             "limits": self._sharing.state(),
-            "shortage": shortage(descriptors.limit()),
+            "shortage": shortage("the gateway", descriptors.limit()),
         }
         if not write_state(self._home, state) and (
             self._rewrite is None or self._rewrite.when() <= asyncio.get_running_loop().time()
@@ -350,7 +351,7 @@ class _Gateway:
         connection is closed: closing an idle one could cross its next request."""
         log.info("another gateway has taken over; this one finishes its answers")
         heir.stop = stop.set
-        self._admission.last_answers = True
+        self._limiter.last_answers = True
         self._talking = asyncio.create_task(heir.run(), name="tell the gateway that has taken over")
         for _ in range(round(FINISH_SECONDS / _FINISH_LOOK_SECONDS)):
             if stop.is_set() or not self._connected:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import resource
 import socket
 import ssl
@@ -18,8 +19,9 @@ import pytest
 from reconciler.console import listener as listening
 from reconciler.console.access.door import Doors
 from reconciler.console.app import build_app
-from reconciler.console.listener import OPEN_MAX, WAITING_SECONDS, Listener
-from reconciler.listening import bind
+from reconciler.console.listener import LIMITS, Listener
+from reconciler.serving.addresses import bind
+from reconciler.serving.limiter import ConnectionLimits, Stage
 from reconciler.wire.front import Tls
 from tests.certificates import made as made_certificate
 from tests.ports import free_port
@@ -34,14 +36,21 @@ GREETING = b"\x16\x03\x01\x02\x00\x01\x00"
 
 
 @asynccontextmanager
-async def console(doors: Doors, tls: Tls | None = None) -> AsyncIterator[Listener]:
+async def console(
+    doors: Doors, tls: Tls | None = None, limits: ConnectionLimits = LIMITS
+) -> AsyncIterator[Listener]:
     """A console that listens on a free port of this machine."""
     sock = bind(f"127.0.0.1:{free_port()}", keys=False, any_port=True)
-    made = Listener(build_app(doors.feed, doors, doors.settings()), sock, tls)
+    made = Listener(build_app(doors.feed, doors, doors.settings()), sock, tls, limits=limits)
     try:
         yield made
     finally:
         await made.end()
+
+
+def counted(made: Listener) -> int:
+    """The connections that count."""
+    return sum(made.limiter.count(stage) for stage in Stage if stage is not Stage.LEAVING)
 
 
 def client_of(made: Listener, tls: ssl.SSLContext | None = None) -> httpx2.AsyncClient:
@@ -89,85 +98,102 @@ async def flood(made: Listener, count: int, sent: bytes) -> list[socket.socket]:
 async def test_thousands_of_connections_that_ask_nothing_keep_nobody_out(count: int, sent: bytes) -> None:
     async with console(doors_of(recorded("four-macs"))) as made:
         with descriptors() as most:
-            found = await flood(made, min(count, most - 2 * OPEN_MAX), sent)
+            found = await flood(made, min(count, most - 2 * LIMITS.in_all), sent)
             try:
                 async with client_of(made) as client:
                     began = time.monotonic()
                     assert (await client.get("/")).status_code == 200
                     assert time.monotonic() - began < 5
-                assert len(made.open) <= made.open_max <= OPEN_MAX
+                assert counted(made) <= LIMITS.in_all
             finally:
                 for sock in found:
                     sock.close()
 
 
-async def test_handshakes_that_stall_make_room_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "OPEN_MAX", 50)
+async def test_handshakes_that_stall_make_room_too(tmp_path: Path) -> None:
     tls, trusting = pair(tmp_path)
-    async with console(doors_of(recorded("four-macs")), tls) as made:
+    few = dataclasses.replace(LIMITS, in_all=50, of_one=50)
+    async with console(doors_of(recorded("four-macs")), tls, few) as made:
         found = await flood(made, 400, GREETING)
         try:
             async with client_of(made, trusting) as client:
                 assert (await client.get("/")).status_code == 200
-            assert len(made.open) <= 50
+            assert counted(made) <= 50
         finally:
             for sock in found:
                 sock.close()
 
 
-async def test_a_handshake_that_makes_room_gives_its_descriptor_up_when_nothing_watches_it_any_more(
-    tmp_path: Path,
-) -> None:
-    tls, _ = pair(tmp_path)
-    async with console(doors_of(recorded("four-macs")), tls) as made:
-        watched = asyncio.get_running_loop()._selector.get_map()  # type: ignore[attr-defined]
-        (sock,) = await flood(made, 1, GREETING)
-        with sock:
-            await until(lambda: any(connection.sock.fileno() in watched for connection in made.open))
-            (connection,) = made.open
-            number = connection.sock.fileno()
-            assert made._make_room()
-            assert not made.open
-            assert connection.sock.fileno() == number
-            await until(lambda: connection.sock.fileno() == -1)
-            assert number not in watched
-
-
-async def test_what_asks_nothing_for_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "WAITING_SECONDS", 0.2)
+@pytest.mark.parametrize("sent", [HALF, SILENT])
+async def test_what_asks_nothing_for_long_is_ended(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "SWEEP_SECONDS", 0.05)
-    async with console(doors_of(recorded("four-macs"))) as made:
-        found = await flood(made, 100, HALF)
-        await until(lambda: bool(made.open))
-        await until(lambda: not made.open)
+    soon = dataclasses.replace(LIMITS, head_seconds=0.2, idle_seconds=0.2)
+    async with console(doors_of(recorded("four-macs")), None, soon) as made:
+        found = await flood(made, 100, sent)
+        await until(lambda: counted(made) > 0)
+        await until(lambda: counted(made) == 0)
         for sock in found:
             sock.close()
 
 
-async def test_a_connection_may_wait_as_long_after_each_of_its_requests() -> None:
-    async with console(doors_of(recorded("four-macs"))) as made, client_of(made) as client:
-        clock = asyncio.get_running_loop().time
-        await client.get("/static/console.css")
-        asked = clock()
-        await client.get("/static/console.css")
-        answered = clock()
-        (connection,) = made.open
-        assert not connection.overdue(asked + WAITING_SECONDS)
-        assert connection.overdue(answered + WAITING_SECONDS + 1)
-
-
-async def test_who_reads_nothing_is_ended_and_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "UNREAD_SECONDS", 0.2)
-    monkeypatch.setattr(listening, "SWEEP_SECONDS", 0.05)
-    async with console(doors_of(recorded("four-macs"))) as made:
+async def test_who_reads_nothing_is_ended_and_costs_little() -> None:
+    soon = dataclasses.replace(LIMITS, unread_seconds=0.1, unread_end_seconds=0.2)
+    async with console(doors_of(recorded("four-macs")), None, soon) as made:
         host, _, port = made.address.rpartition(":")
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         sock.connect((host, int(port)))
         sock.send(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" * 60)
-        await until(lambda: bool(made.open))
-        await until(lambda: not made.open)
+        await until(lambda: counted(made) > 0)
+        await until(lambda: counted(made) == 0)
         sock.close()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.1])
+async def test_a_form_whose_body_has_no_end_does_nothing(pause: float) -> None:
+    keyed = with_keys(recorded("four-macs"), key("alice", 1, "operate"))
+    async with console(doors_of(keyed)) as made:
+        host, _, port = made.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        form = f"key={secret(1)}".encode()
+        writer.write(
+            b"POST /login HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/x-www-form-urlencoded\r\n"
+            b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n" % (len(form), form)
+        )
+        await asyncio.sleep(pause)
+        writer.write(b"no size\r\n")
+        async with asyncio.timeout(10):
+            head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 "), head
+        assert b"set-cookie" not in head
+        writer.transport.abort()
+
+
+async def test_a_form_that_never_comes_holds_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "BODY_SECONDS", 0.2)
+    keyed = with_keys(recorded("four-macs"), key("alice", 1, "operate"))
+    async with console(doors_of(keyed)) as made:
+        host, _, port = made.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(
+            b"POST /login HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/x-www-form-urlencoded\r\n"
+            b"content-length: 100\r\n\r\nkey="
+        )
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 408 "), answer
+        writer.close()
+        await until(lambda: counted(made) == 0)
+
+
+async def test_an_open_page_hears_that_the_console_ends() -> None:
+    async with console(doors_of(recorded("four-macs"))) as made, client_of(made) as client:
+        async with client.stream("GET", "/live/") as answer:
+            assert answer.status_code == 200
+            async with asyncio.timeout(10):
+                await made.end()
+        with pytest.raises(httpx2.ConnectError):
+            await client.get("/")
 
 
 @pytest.mark.parametrize(

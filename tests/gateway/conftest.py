@@ -20,13 +20,13 @@ import orjson
 import pytest
 from openai import AsyncOpenAI
 
-from reconciler.gateway.admission import ConnectionLimits
 from reconciler.gateway.dialects.dialect import Sources
 from reconciler.gateway.routing import quarantine_file
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.gateway.server import serve
 from reconciler.remote.gateway_key import ensure_line, public_key, relay_line
 from reconciler.remote.runtime.agent_file import write_bundle
+from reconciler.serving.limiter import ConnectionLimits
 from reconciler.wire.codec import to_wire
 from reconciler.wire.generation import Backend, Formed, Machine, Route, Routes
 from reconciler.wire.keys import AccessKey

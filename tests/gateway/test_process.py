@@ -19,12 +19,12 @@ import orjson
 import pytest
 
 from reconciler.gateway import process, server
-from reconciler.gateway.admission import Admission, ConnectionLimits
 from reconciler.gateway.handover.claim import Claim
 from reconciler.gateway.handover.messages import NotHandedOver
 from reconciler.gateway.handover.taking import Taking
 from reconciler.gateway.process import run_gateway, watch_identity
 from reconciler.inventory.gateway_probe import ask
+from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.front import Tls
 from reconciler.wire.generation import Backend, Route, Routes
@@ -120,7 +120,7 @@ async def test_a_gateway_that_looks_after_its_connections_no_more_stops(
 ) -> None:
     cluster = await start(limits=ConnectionLimits(99, 99, 9, leaving_seconds=0.01))
 
-    async def fails(admission: Admission) -> None:
+    async def fails(limiter: ConnectionLimiter) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(server, "end_overdue", fails)

@@ -7,11 +7,11 @@ import dataclasses
 import logging
 import socket
 
-from reconciler.certificates import Certificates
 from reconciler.errors import Invalid
 from reconciler.gateway.keys.sharing import Sharing
 from reconciler.gateway.routing.pool import Pool
-from reconciler.listening import parse_listen
+from reconciler.serving.addresses import parse_listen
+from reconciler.serving.certificates import Certificates
 from reconciler.wire.handover import NEW_RECEIVES
 from reconciler.wire.prompts import QuarantinedPrompt
 

@@ -9,12 +9,14 @@ from starlette.types import Message, Send
 
 from reconciler.gateway.dialects.dialect import Headers, RenderedError, Reply, Stream
 from reconciler.gateway.dialects.replaced import Head
-from reconciler.gateway.errors import ApiError
+from reconciler.gateway.dialects.table import DEFAULT
+from reconciler.gateway.errors import ApiError, refused
 from reconciler.gateway.events import Piece
 from reconciler.gateway.routing.runs import Runs
 from reconciler.gateway.routing.timeouts import Timing
-
-from .exchange import Exchange
+from reconciler.serving import protocol
+from reconciler.serving.exchange import Exchange
+from reconciler.serving.objections import Objection
 
 JSON = b"application/json"
 PIECE_BYTES = 64 * 1024
@@ -107,6 +109,12 @@ async def send_stream(
 
 def _sign(stream: Stream, comments: bool) -> bytes:
     return _COMMENT if comments else stream.keep_alive()
+
+
+def refuse(objection: Objection) -> bytes:
+    """Return the answer to a client that has no request."""
+    error = DEFAULT.rendered(refused(objection))
+    return protocol.answer(error.status, JSON, error.body, error.headers)
 
 
 async def send_error(send: Send, error: RenderedError) -> None:

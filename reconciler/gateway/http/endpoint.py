@@ -12,11 +12,11 @@ from reconciler.gateway.errors import ApiError, ClientGone
 from reconciler.gateway.records.entry import note_error, note_runs, noting
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.runs import Runs
+from reconciler.serving.exchange import exchange_of
+from reconciler.serving.reading import told_of_client
 
 from .answer import send_error, send_json, send_reply, send_stream
 from .authentication import caller_of, catalog_for
-from .exchange import exchange_of
-from .reading import told_of_client
 from .request_body import read_body
 
 SESSION_HEADER = b"x-session-affinity"

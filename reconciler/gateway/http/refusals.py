@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from reconciler.gateway.errors import ApiError, foreign_host, foreign_page, internal
-from reconciler.listening import host_in, is_address, is_local
+from reconciler.serving.addresses import host_in, is_address, is_local
 
 from .answer import JSON
 from .cross_origin import allowed

@@ -6,10 +6,11 @@ import asyncio
 
 from starlette.types import Receive, Scope
 
-from reconciler.gateway.errors import ClientGone, body_too_slow, too_large
+from reconciler.gateway.errors import ClientGone, refused, too_large
+from reconciler.serving.exchange import exchange_of
+from reconciler.serving.objections import body_too_slow
 
 from .codings import codings_of, decoded
-from .exchange import exchange_of
 
 BODY_BYTES_MAX = 12 * 1024 * 1024
 """Smaller than a frame to a rank, so that the token ids of a resumed answer fit as well."""
@@ -32,7 +33,7 @@ async def read_body(scope: Scope, receive: Receive, seconds: float, bytes_max: i
             async with asyncio.timeout(seconds):
                 body = await _read(scope, receive, bytes_max)
         except TimeoutError:
-            raise body_too_slow() from None
+            raise refused(body_too_slow()) from None
     return await decoded(body, codings, bytes_max) if codings else body
 
 
@@ -49,5 +50,5 @@ async def _read(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
             break
     objection = exchange_of(scope).objection
     if objection is not None:
-        raise objection
+        raise refused(objection)
     return bytes(body)

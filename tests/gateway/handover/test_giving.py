@@ -23,7 +23,7 @@ from reconciler.gateway.handover.taking import Taking
 from reconciler.gateway.keys.sharing import Sharing
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.gateway.server import serve
-from reconciler.listening import address_of
+from reconciler.serving.addresses import address_of
 from reconciler.wire.generation import Routes
 from reconciler.wire.handover import Offer
 from tests.gateway.conftest import SOURCES, Cluster

@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 import pytest
 
-from reconciler.gateway.admission import ConnectionLimits
-from reconciler.gateway.http.protocol import HEAD_BYTES_MAX
 from reconciler.gateway.routing.timeouts import Timing
+from reconciler.serving.limiter import ConnectionLimits
+from reconciler.serving.protocol import HEAD_BYTES_MAX
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import Turn, in_turn, silent, story, told
 

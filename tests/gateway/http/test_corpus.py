@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler.gateway.admission import ConnectionLimits
 from reconciler.gateway.routing.timeouts import Timing
+from reconciler.serving.limiter import ConnectionLimits
 from reconciler.wire.front import AccessLog, Tls
 from reconciler.wire.generation import Accepted, Delta
 from reconciler.wire.question import Vector

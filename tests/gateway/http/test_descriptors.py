@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from reconciler.gateway.admission import FEW, shortage
+from reconciler.serving.limiter import FEW, shortage
 
 
 def test_few_are_told() -> None:
-    assert shortage(FEW) == ""
-    assert shortage(256) == "the gateway may have only 256 descriptors, so it takes at most 192 connections"
+    assert shortage("the gateway", FEW) == ""
+    assert (
+        shortage("the gateway", 256)
+        == "the gateway may have only 256 descriptors, so it takes at most 192 connections"
+    )

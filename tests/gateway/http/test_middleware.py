@@ -14,12 +14,12 @@ import pytest
 from starlette.types import Message, Scope
 
 from reconciler.gateway.app import build_app
-from reconciler.gateway.http.exchange import SCOPE_KEY
 from reconciler.gateway.records.logs import Logs
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.reach import Reach
 from reconciler.gateway.routing.routes import RoutesFile
 from reconciler.gateway.routing.timeouts import Timing
+from reconciler.serving.exchange import SCOPE_KEY
 from tests.gateway.conftest import HELLO, SOURCES, Start
 from tests.gateway.rank_double import story
 from tests.machine_names import CONTAINER_NAMES

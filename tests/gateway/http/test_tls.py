@@ -14,11 +14,11 @@ import aiohttp
 import orjson
 import pytest
 
-from reconciler.certificates import load
 from reconciler.errors import Invalid
-from reconciler.gateway.admission import ConnectionLimits
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.inventory.gateway_probe import ask
+from reconciler.serving.certificates import load
+from reconciler.serving.limiter import ConnectionLimits
 from reconciler.state import FrontDoor
 from reconciler.wire.front import Tls
 from tests.certificates import made

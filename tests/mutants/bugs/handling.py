@@ -24,7 +24,6 @@ from ast import (
     keyword,
 )
 
-from reconciler import listening
 from reconciler.agent.ranks import ranks, shim
 from reconciler.bootstrap import home, origin, service_lock, store
 from reconciler.cli.commands.cluster import hearing, supervise, up
@@ -39,6 +38,7 @@ from reconciler.planning.plan import _gateway, _written_first
 from reconciler.planning.replica import form
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import files as runner_weights
+from reconciler.serving import addresses as listening
 from reconciler.source import files, hook
 from reconciler.source.git import layout, leftovers, pushes, repository
 from reconciler.source.operating import writing

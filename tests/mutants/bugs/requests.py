@@ -27,12 +27,11 @@ from ast import (
     keyword,
 )
 
-from reconciler import listening
-from reconciler.gateway import admission, app, errors, front
+from reconciler.gateway import app, errors, front
 from reconciler.gateway.dialects import content, fields, known_parameters, parameter
 from reconciler.gateway.dialects.openai import completions_reply, form, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
-from reconciler.gateway.http import codings, listener, protocol, reading, refusals, request_body
+from reconciler.gateway.http import codings, refusals, request_body
 from reconciler.gateway.routing import (
     defaults,
     fairness,
@@ -43,11 +42,13 @@ from reconciler.gateway.routing import (
     runs,
     suspects,
 )
+from reconciler.serving import addresses as listening
+from reconciler.serving import limiter, listener, protocol, reading
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, catch_nothing, drop, keep, never, put, respell
 
-ADMISSION = ("tests/gateway/test_admission.py",)
-READING = ("tests/gateway/http/test_reading.py",)
+ADMISSION = ("tests/serving/test_limiter.py",)
+READING = ("tests/serving/test_reading.py",)
 CONNECTIONS = ("tests/gateway/http/test_connections.py",)
 FAIRNESS = ("tests/gateway/routing/test_fairness.py",)
 TURNS = ("tests/gateway/routing/test_turns.py",)
@@ -843,7 +844,7 @@ PATHS = (
     Mutant(
         "what-is-no-http-is-plain-text",
         listener.Listener.__init__,
-        put(keyword, "'httptools'", 0, 9),
+        put(keyword, "'httptools'", 0, 10),
         "bytes that are no request are answered in a shape that nobody parses",
         HOSTILE,
     ),
@@ -866,21 +867,21 @@ PATHS = (
 FRONT = (
     Mutant(
         "half-heads-stay",
-        admission.Admission._oldest_without_request,
+        limiter.ConnectionLimiter._oldest_without_request,
         drop(Attribute, 0, 4),
         "who opens connections and sends nothing keeps everybody else out",
         (*ADMISSION, *CONNECTIONS),
     ),
     Mutant(
         "a-request-makes-room",
-        admission.Admission.move,
+        limiter.ConnectionLimiter.move,
         never(If, 0, 2),
         "a connection that is being answered counts as one without a request",
         ADMISSION,
     ),
     Mutant(
         "one-address-has-all",
-        admission.Admission.admit,
+        limiter.ConnectionLimiter.admit,
         never(If, 0, 3),
         "one machine takes every connection",
         ADMISSION,

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.certificates import Certificates, load
 from reconciler.errors import Invalid
+from reconciler.serving.certificates import Certificates, load
 from reconciler.wire.front import Tls
-
-from .certificates import made
+from tests.certificates import made
 
 
 def gone(path: Path) -> None:

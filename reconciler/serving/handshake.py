@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, cast
 
-from reconciler.certificates import Certificates
-from reconciler.gateway.admission import Admission, End, Stage
-
+from .certificates import Certificates
+from .limiter import ConnectionLimiter, End, Stage
 from .protocol import UNREAD_BYTES, Protocol
 
 
@@ -22,7 +21,7 @@ class Handshake(asyncio.Protocol):
     def __init__(
         self,
         protocol: Callable[[], Protocol],
-        admission: Admission,
+        limiter: ConnectionLimiter,
         certificates: Certificates,
         others: set[Handshake],
     ) -> None:
@@ -30,7 +29,7 @@ class Handshake(asyncio.Protocol):
         self.address = ""
         self._protocol = protocol
         self._others = others
-        self._admission = admission
+        self._limiter = limiter
         self._certificates = certificates
         self._raw: asyncio.Transport | None = None
         self._early: list[bytes] = []
@@ -45,7 +44,7 @@ class Handshake(asyncio.Protocol):
         self._others.add(self)
         loop = asyncio.get_running_loop()
         context = self._certificates.context
-        if not self._admission.admit(self, loop.time()) or context is None:
+        if not self._limiter.admit(self, loop.time()) or context is None:
             self.end()
             return
         self._raw.set_write_buffer_limits(high=UNREAD_BYTES)
@@ -55,8 +54,8 @@ class Handshake(asyncio.Protocol):
                 self,
                 context,
                 server_side=True,
-                ssl_handshake_timeout=self._admission.limits.head_seconds,
-                ssl_shutdown_timeout=self._admission.limits.unread_end_seconds,
+                ssl_handshake_timeout=self._limiter.limits.head_seconds,
+                ssl_shutdown_timeout=self._limiter.limits.unread_end_seconds,
             )
         )
         self._agreeing = loop.create_task(self._agree(agreeing, self._raw))
@@ -76,15 +75,15 @@ class Handshake(asyncio.Protocol):
 
     def expire(self, stage: Stage) -> None:
         """Close: it has not finished its handshake in time."""
-        self._admission.ended[End.SLOW_HEAD] += 1
+        self._limiter.ended[End.SLOW_HEAD] += 1
         self.end()
 
     async def _agree(self, agreeing: Awaitable[asyncio.Transport | None], raw: asyncio.Transport) -> None:
         try:
             sealed = await agreeing
         except OSError:
-            if self._admission.stage(self) is not None:
-                self._admission.ended[End.HANDSHAKE] += 1
+            if self._limiter.stage(self) is not None:
+                self._limiter.ended[End.HANDSHAKE] += 1
             self._forget()
             raw.abort()
             return
@@ -100,7 +99,7 @@ class Handshake(asyncio.Protocol):
             protocol.data_received(data)
 
     def _forget(self) -> None:
-        self._admission.forget(self)
+        self._limiter.forget(self)
         self._others.discard(self)
 
 

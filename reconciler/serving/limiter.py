@@ -48,12 +48,12 @@ class ConnectionLimits:
         return cls(in_all, in_all - in_all // 8, reserve // 4)
 
 
-def shortage(count: int) -> str:
-    """Return the effect of so few descriptors in a sentence; empty if there are enough."""
+def shortage(process: str, count: int) -> str:
+    """Return the effect of so few descriptors of a process in a sentence; empty if there are enough."""
     if count >= FEW:
         return ""
     most = ConnectionLimits.of(count).in_all
-    return f"the gateway may have only {count} descriptors, so it takes at most {most} connections"
+    return f"{process} may have only {count} descriptors, so it takes at most {most} connections"
 
 
 class Stage(Enum):
@@ -73,7 +73,7 @@ class Stage(Enum):
 
 
 class End(Enum):
-    """Why the gateway ended a connection."""
+    """Why the server ended a connection."""
 
     REFUSED = "refused"
     """There were too many, and all of them had requests."""
@@ -102,7 +102,7 @@ class Connection(Protocol):
         """Close, after too long in a stage."""
 
 
-class Admission:
+class ConnectionLimiter:
     """Counts connections by stage and address. Times are in seconds of one monotonic clock."""
 
     def __init__(self, limits: ConnectionLimits) -> None:

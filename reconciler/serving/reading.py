@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from starlette.types import Scope
 
-from reconciler.gateway.admission import ConnectionLimits
+from .limiter import ConnectionLimits
 
 SCOPE_KEY = "reading"
 """The key of the connection's ``Reading`` in the ``state`` of a request's scope."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.errors import Conflict, Invalid
-from reconciler.listening import (
+from reconciler.serving.addresses import (
     LOOPBACK_NAMES,
     PORTS_TRIED,
     SEND_BUFFER_BYTES,

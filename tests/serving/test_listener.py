@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 import pytest
 from starlette.responses import PlainTextResponse
 
-from reconciler.certificates import Certificates
-from reconciler.gateway.admission import Admission, ConnectionLimits
-from reconciler.gateway.http.listener import Listener
-from reconciler.listening import bind
+from reconciler.serving.addresses import bind
+from reconciler.serving.certificates import Certificates
+from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits
+from reconciler.serving.listener import Listener
 from tests.ports import free_port
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
@@ -26,7 +26,13 @@ TURNS = range(8)
 async def listening() -> AsyncIterator[Listener]:
     """A listener that accepts."""
     sock = bind(f"127.0.0.1:{free_port()}", keys=False, any_port=True)
-    made = Listener(PlainTextResponse("hello"), sock, Admission(ConnectionLimits.of(1024)), Certificates())
+    made = Listener(
+        PlainTextResponse("hello"),
+        sock,
+        ConnectionLimiter(ConnectionLimits.of(1024)),
+        Certificates(),
+        lambda wrong: b"",
+    )
     try:
         await made.pause()
         await made.resume()

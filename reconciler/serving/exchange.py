@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable
 from starlette.types import Message, Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from reconciler.gateway.admission import Admission
-from reconciler.gateway.errors import ApiError
+from .limiter import ConnectionLimiter
+from .objections import Objection
 
 SCOPE_KEY = "exchange"
 """The key of a request's ``Exchange`` in the ``state`` of its scope."""
@@ -26,13 +26,13 @@ _UNSAFE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 class Exchange(RequestResponseCycle):
     """``send`` and ``receive`` of ASGI, and the body of an answer that has begun."""
 
-    admission: Admission
+    limiter: ConnectionLimiter
     """Its ``last_answers`` says that answers must be the last on their connections."""
     following: Collection[object]
     """Requests of the same connection that have come already."""
     told: Callable[[bytes], None] | None = None
     """Called with each part that ``write`` writes."""
-    objection: ApiError | None = None
+    objection: Objection | None = None
     """The reason to refuse the request in any case, or the reason that its body has no end."""
     close: Callable[[], None]
     """Closes the connection after the answer."""
@@ -40,6 +40,10 @@ class Exchange(RequestResponseCycle):
     """The head of an answer that has no written part yet."""
     _until_close = False
     """True if the end of the connection ends the body: HTTP/1.0 knows no chunks."""
+
+    def object_to(self, objection: Objection) -> None:
+        """End the body for this reason. No further request is read from the connection."""
+        self.objection, self.keep_alive, self.more_body = objection, False, False
 
     @property
     def arrived(self) -> bool:
@@ -86,7 +90,7 @@ class Exchange(RequestResponseCycle):
                 self.chunked_encoding = False
                 self.expected_content_length = int(value)
         lines = [b"%b: %b\r\n" % header for header in own]
-        if self.keep_alive and self.admission.last_answers and not self.following:
+        if self.keep_alive and self.limiter.last_answers and not self.following:
             self.keep_alive = False
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from reconciler.gateway.admission import ConnectionLimits
-from reconciler.gateway.http.reading import Reading, told_of_client
+from reconciler.serving.limiter import ConnectionLimits
+from reconciler.serving.reading import Reading, told_of_client
 
 LIMITS = ConnectionLimits(1, 1, 1, unread_seconds=1.0, unread_end_seconds=60.0)
 

@@ -13,12 +13,11 @@ from typing import Any, cast
 import uvicorn
 from starlette.types import ASGIApp
 
-from reconciler.certificates import Certificates
-from reconciler.gateway.admission import Admission
-from reconciler.listening import address_of
-
+from .addresses import address_of
+from .certificates import Certificates
 from .handshake import Handshake
-from .protocol import Protocol
+from .limiter import ConnectionLimiter
+from .protocol import Protocol, Refuse
 
 _DATE_SECONDS = 1.0
 """Resolution of the header ``Date``."""
@@ -30,16 +29,23 @@ class Listener:
     """Serves ``app`` on a socket from the moment it is made."""
 
     def __init__(
-        self, app: ASGIApp, sock: socket.socket, admission: Admission, certificates: Certificates
+        self,
+        app: ASGIApp,
+        sock: socket.socket,
+        limiter: ConnectionLimiter,
+        certificates: Certificates,
+        refuse: Refuse,
+        last_words_seconds: int | None = None,
     ) -> None:
+        """``last_words_seconds``: how long requests may take once it has left; None for no bound."""
         self.address = address_of(sock)
         self._sock = sock
         """Stays open as long as this listens. The server accepts on a copy, which is closed to pause."""
         self._handshakes: set[Handshake] = set()
         config = uvicorn.Config(
             app,
-            http=self._connections(admission, certificates),
-            timeout_keep_alive=math.ceil(admission.limits.idle_seconds),
+            http=self._connections(limiter, certificates, refuse),
+            timeout_keep_alive=math.ceil(limiter.limits.idle_seconds),
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -47,6 +53,7 @@ class Listener:
             proxy_headers=False,
             interface="asgi3",
             ws="none",
+            timeout_graceful_shutdown=last_words_seconds,
         )
         self._server = _Server(config)
         self.task = asyncio.create_task(self._serve(sock.dup()))
@@ -82,18 +89,26 @@ class Listener:
             handshake.end()
         return self.task
 
+    async def end(self) -> None:
+        """Stop listening, and end all connections as soon as their requests are over or have had their time."""
+        await self.leave()
+        for connection in tuple(self._server.server_state.connections):
+            cast(Protocol, connection).end()
+
     async def _serve(self, accepting: socket.socket) -> None:
         with contextlib.closing(self._sock), contextlib.closing(accepting):
             await self._server.serve(sockets=[accepting])
 
-    def _connections(self, admission: Admission, certificates: Certificates) -> type[asyncio.Protocol]:
+    def _connections(
+        self, limiter: ConnectionLimiter, certificates: Certificates, refuse: Refuse
+    ) -> type[asyncio.Protocol]:
         """Return the function that uvicorn calls for each connection. Each call looks up TLS again: a Gateway that
         begins or ceases to declare it keeps its address and its connections."""
 
         def make(*args: Any, **kwargs: Any) -> asyncio.Protocol:
-            protocol = functools.partial(Protocol, admission, *args, **kwargs)
+            protocol = functools.partial(Protocol, limiter, refuse, *args, **kwargs)
             if certificates.wanted:
-                return Handshake(protocol, admission, certificates, self._handshakes)
+                return Handshake(protocol, limiter, certificates, self._handshakes)
             return protocol()
 
         return cast("type[asyncio.Protocol]", make)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import urllib.parse
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -12,11 +13,11 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.utils import is_ssl
 
-from reconciler.gateway.admission import Admission, End, Stage
-from reconciler.gateway.dialects.dialect import RenderedError
-from reconciler.gateway.dialects.table import DEFAULT
-from reconciler.gateway.errors import (
-    ApiError,
+from .exchange import SCOPE_KEY as EXCHANGE
+from .exchange import Exchange
+from .limiter import ConnectionLimiter, End, Stage
+from .objections import (
+    Objection,
     head_too_large,
     head_too_slow,
     http_version,
@@ -26,9 +27,6 @@ from reconciler.gateway.errors import (
     unknown_expectation,
     unknown_transfer_coding,
 )
-
-from .exchange import SCOPE_KEY as EXCHANGE
-from .exchange import Exchange
 from .reading import SCOPE_KEY, Reading
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -44,17 +42,22 @@ _PATH_MAX = 256
 _BLANK = b" \t"
 
 
+Refuse = Callable[[Objection], bytes]
+"""Returns the complete answer to a client that has no request, as ``answer`` makes it."""
+
+
 class HeadTooLargeError(Exception):
     """Ends the parsing of a head that is complete, but too large."""
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection. Its refusals have the same shape as all others."""
+    """One connection. The application says how its refusals look."""
 
-    def __init__(self, admission: Admission, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, limiter: ConnectionLimiter, refuse: Refuse, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.address = ""
-        self._admission = admission
+        self._limiter = limiter
+        self._rendered = refuse
         self._reading: Reading | None = None
         self._fed = 0
         """Bytes from which the parser has reported only single headers so far."""
@@ -63,7 +66,7 @@ class Protocol(HttpToolsProtocol):
         """The number of headers ``host`` in this head."""
         self._offered = False
         """True while the parser stops after a head that offers another protocol."""
-        self._objection: ApiError | None = None
+        self._objection: Objection | None = None
         self._leaving = False
         """True once it no longer reads."""
         self._over = False
@@ -85,12 +88,12 @@ class Protocol(HttpToolsProtocol):
         self.scheme = "https" if is_ssl(transport) else "http"
         self.address = self.client[0] if self.client else ""
         transport.set_write_buffer_limits(high=UNREAD_BYTES)
-        self._reading = Reading(self.loop, self._unread_bytes, self._end_unread, self._admission.limits)
-        if not self._admission.admit(self, self.loop.time()):
+        self._reading = Reading(self.loop, self._unread_bytes, self._end_unread, self._limiter.limits)
+        if not self._limiter.admit(self, self.loop.time()):
             self._refuse(too_many_connections())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._admission.forget(self)
+        self._limiter.forget(self)
         reading, self._reading = self._reading, None
         if reading is not None:
             reading.resume()
@@ -159,8 +162,8 @@ class Protocol(HttpToolsProtocol):
         self._in_head = True
         self._hosts = 0
         self._objection = None
-        if self._admission.stage(self) is Stage.IDLE:
-            self._admission.move(self, Stage.UNFINISHED, self.loop.time())
+        if self._limiter.stage(self) is Stage.IDLE:
+            self._limiter.move(self, Stage.UNFINISHED, self.loop.time())
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header. Ignore those after a body (RFC 9110, 6.5.1): the request was checked before they came."""
@@ -231,7 +234,7 @@ class Protocol(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((exchange, self.app))
         self._in_head = False
-        self._admission.move(self, Stage.BUSY, self.loop.time())
+        self._limiter.move(self, Stage.BUSY, self.loop.time())
 
     def _exchange(self, version: str) -> Exchange:
         exchange = Exchange(
@@ -247,7 +250,7 @@ class Protocol(HttpToolsProtocol):
             keep_alive=version == "1.1" and self._objection is None and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
-        exchange.admission, exchange.following = self._admission, self.pipeline
+        exchange.limiter, exchange.following = self._limiter, self.pipeline
         exchange.close, exchange.objection = self._close_after, self._objection
         return exchange
 
@@ -272,12 +275,12 @@ class Protocol(HttpToolsProtocol):
             # Its state leads back to it. Otherwise only the garbage collector would free the two.
             self.cycle.scope["state"].clear()
             stage = Stage.UNFINISHED if self._in_head else Stage.IDLE
-            self._admission.move(self, stage, self.loop.time())
+            self._limiter.move(self, stage, self.loop.time())
 
     # --- ends --------------------------------------------------------------------------------------
 
-    def _flaw(self, error: httptools.HttpParserError) -> ApiError:
-        """Return the error for bytes that cannot be parsed."""
+    def _flaw(self, error: httptools.HttpParserError) -> Objection:
+        """Return the objection to bytes that cannot be parsed."""
         if self._in_head and self.url == b"*" and self.parser.get_method() == b"PRI":
             return http_version("2")  # its clients begin so if they assume that version (RFC 9113, 3.4)
         if isinstance(error.__context__, httptools.HttpParserInvalidURLError):
@@ -285,10 +288,10 @@ class Protocol(HttpToolsProtocol):
         return not_http(str(error) or "it cannot be parsed")
 
     def _reject_as_too_large(self) -> None:
-        self._admission.ended[End.LARGE_HEAD] += 1
+        self._limiter.ended[End.LARGE_HEAD] += 1
         self._reject(head_too_large(HEAD_BYTES_MAX))
 
-    def _reject(self, error: ApiError) -> None:
+    def _reject(self, objection: Objection) -> None:
         """Refuse the request that is being read, in its turn. Stop reading, because the next request could begin
         anywhere."""
         if self._leaving:
@@ -296,14 +299,14 @@ class Protocol(HttpToolsProtocol):
         self._leaving = True
         cycle = cast(Exchange | None, self.cycle)
         if not self._in_head and cycle is not None and cycle.more_body:
-            cycle.objection, cycle.keep_alive, cycle.more_body = error, False, False
+            cycle.object_to(objection)
             cycle.message_event.set()
             if cycle.response_complete:
                 self._close_when_read()
             return
         if not self._in_head:
             self.on_message_begin()
-        self._objection = error
+        self._objection = objection
         self.scope["method"], self.scope["path"] = "GET", _path(self.url)
         self.scope["raw_path"] = self.scope["query_string"] = b""
         self._begin("1.1")
@@ -315,13 +318,13 @@ class Protocol(HttpToolsProtocol):
             return
         match stage:
             case Stage.UNFINISHED if self._in_head:
-                self._admission.ended[End.SLOW_HEAD] += 1
+                self._limiter.ended[End.SLOW_HEAD] += 1
                 self._refuse(head_too_slow())
             case Stage.UNFINISHED:
-                self._admission.ended[End.SLOW_HEAD] += 1
+                self._limiter.ended[End.SLOW_HEAD] += 1
                 self.transport.close()
             case Stage.IDLE:
-                self._admission.ended[End.IDLE] += 1
+                self._limiter.ended[End.IDLE] += 1
                 if self._unread_bytes():
                     self.end()  # ``close`` would wait for a client that does not read
                 else:
@@ -341,13 +344,13 @@ class Protocol(HttpToolsProtocol):
         return self.transport.get_write_buffer_size() + below
 
     def _end_unread(self) -> None:
-        self._admission.ended[End.UNREAD] += 1
+        self._limiter.ended[End.UNREAD] += 1
         self.end()
 
-    def _refuse(self, error: ApiError) -> None:
-        """Answer with an error and close a connection that has no request."""
+    def _refuse(self, objection: Objection) -> None:
+        """Answer, and close a connection that has no request."""
         self._leaving = True
-        self.transport.write(_http(DEFAULT.rendered(error)))
+        self.transport.write(self._rendered(objection))
         self._close_when_read()
 
     def _close_after(self) -> None:
@@ -361,7 +364,7 @@ class Protocol(HttpToolsProtocol):
     def _close_when_read(self) -> None:
         """Close once the client has read the answer. While it still sends, a reset would destroy the answer."""
         self._leaving = self._over = True
-        self._admission.move(self, Stage.LEAVING, self.loop.time())
+        self._limiter.move(self, Stage.LEAVING, self.loop.time())
         if self._raw is not None:
             self.transport.close()  # closes its own direction, and reads until the client closes too
             return
@@ -382,12 +385,15 @@ def _path(url: bytes) -> str:
     return url.partition(b"?")[0][:_PATH_MAX].decode("latin-1")
 
 
-def _http(error: RenderedError) -> bytes:
+def answer(
+    status: int, content_type: bytes, body: bytes, headers: Iterable[tuple[bytes, bytes]] = ()
+) -> bytes:
+    """Return a complete answer, the last one on its connection."""
     lines = [
-        f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode(),
-        b"content-type: application/json",
-        f"content-length: {len(error.body)}".encode(),
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(),
+        b"content-type: " + content_type,
+        f"content-length: {len(body)}".encode(),
         b"connection: close",
-        *(name + b": " + value for name, value in error.headers),
+        *(name + b": " + value for name, value in headers),
     ]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + error.body
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
