@@ -5,6 +5,9 @@
 2. A newer revision that removes much, or a serving object whose removal no commit names, is held until it is approved.
 3. Sync windows keep changes of single objects out.
 
+A deployment that is too large for all nodes is refused by push and shown by a preview (``controller/admin/preview.py``,
+``beyond_all``), for that takes what is known of machines.
+
 The revision in force is judged like a newer one: windows that have closed or opened, and operations that have ended,
 count for it too.
 """

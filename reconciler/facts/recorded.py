@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,8 @@ from reconciler.admission.overlay import overlay
 from reconciler.admission.removals import serving
 from reconciler.errors import Invalid
 from reconciler.planning import plan
+from reconciler.planning.context.world import World
+from reconciler.planning.placement.capacity import beyond_all_nodes
 from reconciler.planning.rollout.costs import Cost, foresee
 from reconciler.resources import LOCAL, Manifest
 from reconciler.resources.operation import Operation
@@ -79,6 +81,13 @@ class Facts:
     def costs(self, desired: Desired, plan: Plan) -> tuple[Cost, ...]:
         """Return the costs of the changes of deployments; ``plan`` is the plan for them."""
         return tuple(foresee(Desired.of(self.revision, self.served), desired, self.memory.groups, plan))
+
+    def too_large(self, desired: Desired) -> Iterator[str]:
+        """Yield a sentence for each deployment that the change makes larger than any of the nodes could hold."""
+        served = {ObjectKey(each.kind, each.metadata.name): each for each in self.served}
+        objects = desired.objects().items()
+        changed = frozenset(key for key, manifest in objects if manifest != served.get(key))
+        return beyond_all_nodes(World(desired, Observed(self.nodes), self.memory, self.at, ""), changed)
 
     def plan(self, desired: Desired) -> Plan:
         """Return the plan that the controller would have made for these manifests at that moment."""

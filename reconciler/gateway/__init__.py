@@ -11,8 +11,11 @@ It knows routes, not nodes. Read ``app`` first: it puts the paths together. A re
 ``dialects``   PURE: turns an API's bodies into ``wire.generation.Generate``, and answers back
 ``handover``   one gateway takes over from another: the socket, the lock, the use of keys
 ``routing``    holds a request, chooses a group, continues on another after a loss
+``keys``       who may ask for what, and how much each key has used
+``records``    the access log, and recorded requests
+``hooks``      webhooks that announce a push
 =============  ======================================================================================
 
-``events`` and ``errors`` travel between the rooms. ``health`` and ``metrics`` report. PURE ``admission`` decides
-which connections may stay, and ``routing.fairness`` which requests go first.
+``events`` and ``errors`` travel between the rooms. ``metrics`` reports. ``reconciler.serving`` decides which connections may
+stay, and PURE ``routing.fairness`` which requests go first.
 """

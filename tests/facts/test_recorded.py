@@ -77,6 +77,15 @@ def test_the_plan_of_a_change_is_the_controllers_own(moment: str, change: str) -
     assert plan_body(recorded(made).plan(desired)) == plan_body(here)
 
 
+def test_a_change_that_no_node_can_hold_is_named_and_what_was_in_force_is_not() -> None:
+    made = serving()
+    huge = worlds.deployment("huge", nodes=1, serving={"kvCache": "4TiB"})
+    (said,) = recorded(made).too_large(Desired.of("this change", [*made.manifests, huge]))
+    assert said.startswith("modeldeployment/huge: needs 4096.")
+    made.manifests.append(huge)
+    assert list(recorded(made).too_large(made.desired())) == []
+
+
 def test_what_was_in_force_is_recorded() -> None:
     facts = recorded(serving())
     assert ObjectKey("ModelDeployment", "tiny") in facts.in_force

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import reconciler
 
-_ROOMS = ("bootstrap", "gateway", "remote", "wire")
+_ROOMS = ("bootstrap", "gateway", "remote", "serving", "wire")
 _TIME = (1980, 1, 1, 0, 0, 0)
 _START = b"import sys\nfrom reconciler.bootstrap.front import main\nsys.exit(main(sys.argv))\n"
 
@@ -33,7 +33,7 @@ def gateway_file() -> GatewayFile:
         package / "__init__.py",
         *(
             package / f"{name}.py"
-            for name in ("certificates", "descriptors", "errors", "listening", "secret_files")
+            for name in ("descriptors", "errors", "secret_files")
         ),
     ]
     paths += [path for room in _ROOMS for path in sorted((package / room).rglob("*.py"))]

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,8 @@ def foreseen(files: Mapping[str, bytes], path: Path) -> dict[str, Any]:
     verdict = found.judge(wished, now)
     desired = found.desired(found.judge(replace(wished, approved=True), now))
     plan = found.plan(desired)
-    body = preview.foreseen(verdict, plan, found.memory.groups, found.costs(desired, plan))
+    too_large = tuple(islice(found.too_large(desired), preview.TOO_LARGE_SHOWN))
+    body = preview.foreseen(verdict, plan, found.memory.groups, found.costs(desired, plan), too_large)
     return {**body, "facts": {"recordedAt": bodies.iso(found.at), "revision": found.revision}}
 
 
