@@ -34,7 +34,7 @@ JUNK_DRAWERS = {
 BROAD_EXCEPTS = {
     "reconciler/bootstrap/remote.py": 1,
     "reconciler/controller/loop.py": 1,
-    "reconciler/gateway/handover/giving.py": 1,
+    "reconciler/gateway/handover/handing_over.py": 1,
     "reconciler/gateway/routing/runs.py": 1,
     "reconciler/runner/decode/leader.py": 1,
     "reconciler/runner/rank.py": 1,

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 from pathlib import Path
 
 from reconciler.errors import Conflict
 from reconciler.gateway import process
-from reconciler.gateway.handover.claim import Claim
-from reconciler.gateway.handover.lock import Lock
-from reconciler.gateway.handover.messages import NotHandedOver
-from reconciler.gateway.handover.taking import Taking
+from reconciler.gateway.handover.taking_over import NotHandedOver
 from reconciler.wire.log_lines import log_to
 
 from .home import GATEWAY, NOT_HANDED_OVER, Home, own_start
 from .log_format import LOG_FORMAT
-from .service_lock import holder, inherited
+from .service_lock import holder, to_inherit
 
 log = logging.getLogger("reconciler")
 
@@ -25,32 +21,20 @@ log = logging.getLogger("reconciler")
 def run_gateway(home: Path, any_port: bool, take_over: bool = False) -> int:
     """Run the gateway until it is stopped; return its exit status. ``any_port``: use the next free port if it is taken.
 
-    ``take_over``: take over from the running gateway, if there is one. The status is ``NOT_HANDED_OVER`` if it cannot
-    hand over.
+    ``take_over``: take over from the running gateway, if there is one. The status is ``NOT_HANDED_OVER`` if it hands
+    nothing over.
     """
     log_to(sys.stderr, LOG_FORMAT)
     place = Home(home.absolute())
     try:
         if take_over and holder(place.lock_of(GATEWAY)) is not None:
-            return _successor(place, any_port)
+            with to_inherit(place.lock_of(GATEWAY), own_start()) as lock:
+                return process.run_gateway(place.root, any_port, lock, take_over)
         with place.lock_to_hand_over(GATEWAY) as lock:
-            return process.run_gateway(place.root, any_port, Claim(lock))
+            return process.run_gateway(place.root, any_port, lock)
+    except NotHandedOver as error:
+        log.info("%s", error)
+        return NOT_HANDED_OVER
     except (Conflict, OSError) as error:
         log.error("%s", error)
         return 1
-
-
-def _successor(place: Home, any_port: bool) -> int:
-    """Take over from the running gateway, then run this one."""
-    with contextlib.ExitStack() as stack:
-
-        def inherit(descriptor: int) -> Lock:
-            return stack.enter_context(inherited(place.lock_of(GATEWAY), descriptor, own_start()))
-
-        try:
-            before = Taking(place.root, inherit, any_port)
-        except NotHandedOver as error:
-            log.info("%s", error)
-            return NOT_HANDED_OVER
-        with contextlib.closing(before):
-            return process.run_gateway(place.root, any_port, Claim(before=before))

@@ -33,7 +33,7 @@ CONTROLLER, GATEWAY, CONSOLE = "controller", "gateway", "console"
 TAKE_OVER = "--take-over"
 """Option of a service that takes over from the running one."""
 NOT_HANDED_OVER = 3
-"""Exit status of a service that should take over, if the running one does not know how."""
+"""Exit status of a service that should take over, if the running one hands nothing over."""
 
 
 def own_start() -> str:

@@ -45,19 +45,21 @@ def started_as(arguments: Sequence[str]) -> str:
 
 
 class Lock:
-    """A lock that this process holds, or has handed over to another process."""
+    """A lock that this process holds, will inherit from another process, or has handed over to one."""
 
-    def __init__(self, path: Path, file: FileIO, description: str) -> None:
-        """``file`` is open for appending."""
+    def __init__(self, path: Path, description: str, file: FileIO | None = None) -> None:
+        """``file`` is open for appending, and locked; None if another process holds the lock. Raises ``OSError``."""
+        self._path = path
         self._file = file
         self._words = f"{os.getpid()}\n{description}\n".encode()
         self.written = False
         """True if it names its holder."""
-        self.identity = FileIdentity.held(str(path), file.fileno())
+        at = str(path)
+        self.identity = FileIdentity.at(at) if file is None else FileIdentity.held(at, file.fileno())
 
     def write(self) -> None:
         """Write down the holder, unless it is another process. Raises ``OSError``: then the lock names nobody."""
-        if self._file.closed:
+        if self._file is None:
             return
         self._file.truncate(0)
         if self._file.write(self._words) != len(self._words):  # half a number would name another process
@@ -67,15 +69,26 @@ class Lock:
 
     def fileno(self) -> int:
         """Return its descriptor. A process that has the descriptor holds the lock."""
+        assert self._file is not None
         return self._file.fileno()
+
+    def inherit(self, descriptor: int) -> None:
+        """Hold it by a descriptor that another process has handed over, even if it cannot be written."""
+        self._file = os.fdopen(descriptor, "ab+", buffering=0)
+        try:
+            self.write()
+        except OSError as error:  # a full disk is no reason to stop serving
+            log.warning("%s cannot be written, and does not say who holds it: %s", self._path, error)
 
     def let_go(self) -> None:
         """Close the descriptor, because another process holds the lock now and owns the file."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def give_back(self) -> None:
         """Show that this process ends in order, unless another process holds the lock."""
-        if not self._file.closed:
+        if self._file is not None:
             self._file.truncate(0)
 
 
@@ -88,23 +101,21 @@ def held(path: Path, description: str) -> Iterator[tuple[Lock, None] | tuple[Non
         except OSError:
             yield None, _holder(path)
             return
-        lock = Lock(path, file, description)
+        lock = Lock(path, description, file)
         lock.write()
         yield lock, None
         lock.give_back()  # not after an error: an empty lock was given back in order
 
 
 @contextlib.contextmanager
-def inherited(path: Path, descriptor: int, description: str) -> Iterator[Lock]:
-    """Hold the lock at ``path`` by a descriptor that another process has handed over, even if it cannot be written."""
-    with os.fdopen(descriptor, "ab+", buffering=0) as file:
-        lock = Lock(path, file, description)
-        try:
-            lock.write()
-        except OSError as error:  # a full disk is no reason to stop serving
-            log.warning("%s cannot be written, and does not say who holds it: %s", path, error)
+def to_inherit(path: Path, description: str) -> Iterator[Lock]:
+    """Yield the lock at ``path``, which another process holds and may hand over. Raises ``OSError`` if it is gone."""
+    lock = Lock(path, description)
+    try:
         yield lock
         lock.give_back()
+    finally:
+        lock.let_go()
 
 
 def holder(path: Path) -> Holder | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import os
 import signal
@@ -19,9 +18,7 @@ from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait
 
 from .dialects.dialect import Sources
 from .files import cannot_listen, write_state
-from .handover.claim import NOTHING_TO_CLAIM, Claim
 from .handover.lock import Lock
-from .handover.messages import NotHandedOver
 from .routing.timeouts import Timing
 from .server import serve
 
@@ -29,7 +26,7 @@ log = logging.getLogger(__name__)
 
 EXIT_CANNOT_LISTEN = 2
 WRITE_SECONDS = 1.0
-"""The interval of attempts to write a lock that the disk has no room for."""
+"""The interval of attempts to write a lock that another process holds, or that the disk has no room for."""
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -41,26 +38,25 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def run_gateway(home: Path, any_port: bool, claim: Claim = NOTHING_TO_CLAIM) -> int:
+def run_gateway(home: Path, any_port: bool, lock: Lock | None = None, take_over: bool = False) -> int:
     """Serve until SIGTERM or SIGINT, or until another gateway has taken over and all answers are given. Returns the
-    exit status: 0; 2 if it cannot listen, or has no good certificate while the gateway before may have one; 1 if the
-    gateway before hands nothing over, and therefore continues.
+    exit status: 0; 2 if it cannot listen, or has no good certificate while the gateway before may have one.
+
+    ``lock``: that of the home, which is watched; with ``take_over`` the gateway that runs holds it, and hands it over.
+    Raises ``NotHandedOver`` if that one hands nothing over.
 
     Reads ``home/routes.json``, and writes ``home/gateway.json``, ``home/prompts.json``, ``home/usage.json`` and
-    ``home/figures.json``. The lock of the home is watched.
+    ``home/figures.json``.
     """
     log.info("%d descriptors", descriptors.raised())
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
-            runner.run(_serve_until_signalled(home, any_port, claim))
+            runner.run(_serve_until_signalled(home, any_port, lock, take_over))
         except (Invalid, Conflict) as error:
-            if claim.before is None:
+            if not take_over:
                 write_state(home, cannot_listen(str(error)))
             sys.stderr.write(f"gateway: {error}\n")
             return EXIT_CANNOT_LISTEN
-        except NotHandedOver as error:
-            log.error("%s", error)
-            return 1
     return 0
 
 
@@ -72,30 +68,26 @@ def _new_seed() -> int:
     return int.from_bytes(os.urandom(8)) >> 1
 
 
-async def _serve_until_signalled(home: Path, any_port: bool, claim: Claim) -> None:
+async def _serve_until_signalled(home: Path, any_port: bool, lock: Lock | None, take_over: bool) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     sources = Sources(time.time, _new_id, _new_seed)
-    held = [] if claim.lock is None else [claim.lock.identity]
+    held = [] if lock is None else [lock.identity]
     watching = [asyncio.create_task(watch_identity(home, stop, *held), name="watch the home")]
-
-    def watch(taken: Lock) -> None:
-        watching.append(
-            asyncio.create_task(watch_identity(home, stop, taken.identity), name="watch the lock")
-        )
-        watching.append(asyncio.create_task(write_down(taken), name="write down who holds the lock"))
-
+    if lock is not None:
+        watching.append(asyncio.create_task(write_down(lock), name="write down who holds the lock"))
     try:
-        await serve(home, any_port, stop, Timing(), sources, claim=dataclasses.replace(claim, taken=watch))
+        await serve(home, any_port, stop, Timing(), sources, lock=lock, take_over=take_over)
     finally:
         for each in watching:
             each.cancel()
 
 
 async def write_down(lock: Lock) -> None:
-    """Write the holder of the lock as soon as the disk has room: until then, nobody finds this process through it."""
+    """Write the holder of the lock as soon as this process holds it and the disk has room: until then, nobody finds
+    this process through it."""
     while not lock.written:
         await asyncio.sleep(WRITE_SECONDS)
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """One gateway: waits for routes, listens at their address, follows it when it changes, stops in order.
 
-If another gateway runs, it takes over from it once it is ready. It hands over to the next one in turn.
+It may take over from a gateway that runs, once it is ready. It hands over to the next one in turn.
 """
 
 from __future__ import annotations
@@ -10,26 +10,27 @@ import contextlib
 import logging
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from reconciler import descriptors
 from reconciler.errors import Conflict, Invalid
-from reconciler.serving.addresses import bind, reached_at
+from reconciler.serving.addresses import address_of, bind, parse_listen, reached_at
 from reconciler.serving.certificates import Certificates
 from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits, shortage
 from reconciler.serving.listener import Listener
 from reconciler.serving.overdue import end_overdue
+from reconciler.wire.handover import Given, Report
 from reconciler.wire.keys import digest_of
 
 from .app import build_app
 from .dialects.dialect import Sources
-from .estate import Estate
 from .files import Files, write_state
-from .handover.claim import NOTHING_TO_CLAIM, Claim
-from .handover.giving import Giving
-from .handover.heir import Heir
-from .handover.inheritance import Inheritance, take_over
+from .handover.channel import SOCKET, Channel, listening_at
+from .handover.handing_over import hand_over, report
 from .handover.lock import Lock
+from .handover.reports import Reports
+from .handover.taking_over import NotHandedOver, OldGateway, ask
 from .hooks.announcer import Announcer
 from .http.answer import refuse
 from .keys.sharing import Sharing
@@ -46,12 +47,15 @@ log = logging.getLogger(__name__)
 CONTROLLER_SOCKET = "controller.sock"
 RETRY_SECONDS = 1.0
 """The interval of attempts at an address that is in use."""
-FINISH_SECONDS = 3600.0
+GROUPS_SECONDS = 5.0
+"""The longest time that a gateway waits for connections to all groups before it takes over. Requests wait for the
+rest."""
+DRAIN_SECONDS = 3600.0
 """The longest time that a gateway finishes answers after another has taken over: the longest answer that the console
 waits for. Nobody waits for this gateway's end, so a long answer costs only memory."""
-_FINISH_LOOK_SECONDS = 0.1
-_SAY_SECONDS = 2.0
-"""The longest time for the last messages to the gateway that has taken over."""
+_DRAIN_LOOK_SECONDS = 0.1
+_REPORT_SECONDS = 2.0
+"""The longest time for the last report to the gateway that has taken over."""
 _STATE_RETRY_SECONDS = 1.0
 _CLOSE_LOOKS, _CLOSE_LOOK_SECONDS = 50, 0.02
 """The number of looks until a listening socket is closed, and their interval."""
@@ -66,12 +70,13 @@ async def serve(
     timing: Timing,
     sources: Sources,
     limits: ConnectionLimits | None = None,
-    claim: Claim = NOTHING_TO_CLAIM,
+    lock: Lock | None = None,
+    take_over: bool = False,
 ) -> None:
     """Serve until ``stop`` is set, then let running requests end for ``timing.shutdown`` seconds.
 
-    ``limits``: of connections; by default as many as the descriptors of this process allow. ``claim``: its lock, which
-    the next gateway gets, or the gateway that it takes over from.
+    ``limits``: of connections; by default as many as the descriptors of this process allow. ``lock``: that of the
+    home, which the next gateway gets; with ``take_over`` another gateway still holds it, and hands all over.
 
     Raises ``Invalid`` or ``Conflict`` if it cannot listen at the first address; if a later one fails, it stays at the
     old one. Raises ``NotHandedOver`` if nothing can be taken over.
@@ -85,32 +90,18 @@ async def serve(
     pool.desk.follow(file.ring)
     watching = asyncio.create_task(pool.watch())
     watching.add_done_callback(lambda _: stop.set())
-    files = None
     try:
         count = descriptors.limit()
         limiter = ConnectionLimiter(limits or ConnectionLimits.of(count))
         if few := shortage("the gateway", count):
             log.warning("%s", few)
-        certificates = Certificates()
-        gateway = _Gateway(home, any_port, pool, sources, limiter, sharing, certificates)
-        lock = claim.lock
-        if claim.before is not None:
-            inheritance = await take_over(claim.before, pool, sharing, certificates)
-            lock = inheritance.lock
-            if lock is not None:
-                claim.taken(lock)
-            gateway.inherit(inheritance)
-            files = Files(home, pool, inheritance.predecessor)
-            files.quarantine(inheritance.prompts)
-        else:
-            files = Files(home, pool, None)
-        await gateway.run(stop, files, lock)
+        gateway = _Gateway(home, any_port, pool, sources, limiter, sharing, lock)
+        with contextlib.closing(gateway):
+            await gateway.run(stop, take_over)
     finally:
         await sharing.close()
         pool.close()
         reach.close()
-        if files is not None:
-            files.close()
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
@@ -127,9 +118,10 @@ class _Gateway:
         sources: Sources,
         limiter: ConnectionLimiter,
         sharing: Sharing,
-        certificates: Certificates,
+        lock: Lock | None,
     ) -> None:
         self._home = home
+        self._lock = lock
         self._limiter = limiter
         self._descriptors = descriptors.limit()
         self._logs = Logs(home / "logs", sources.now)
@@ -142,7 +134,7 @@ class _Gateway:
         self._sharing = sharing
         sharing.changed = self._changed.set
         pool.metrics.add(sharing)
-        self._certificates = certificates
+        self._certificates = Certificates()
         self._app = build_app(pool, sources, self._logs, Announcer(home / CONTROLLER_SOCKET).announce)
         self._started_at = sources.now()
         self._wanted = ""
@@ -151,34 +143,32 @@ class _Gateway:
         self._rewrite: asyncio.TimerHandle | None = None
         self._listener: Listener | None = None
         self._leaving: set[asyncio.Task[None]] = set()
-        self._inheritance: Inheritance | None = None
-        self._talking: asyncio.Task[None] | None = None
-        self._handing = False
-        """True if another gateway is taking over or has: addresses and files stay as they are."""
+        self._files: Files | None = None
+        """None while another gateway writes them."""
+        self._old: OldGateway | None = None
+        self._reports = Reports(pool.desk)
+        self._reporting: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
+        """Set when the last answer is given after another gateway has taken over."""
         self._moving = asyncio.Lock()
         pool.replaced = self._changed.set
 
-    def inherit(self, inheritance: Inheritance) -> None:
-        """Begin with the socket of the gateway before."""
-        self._inheritance, self._wanted = inheritance, inheritance.listen
-        self._listener = Listener(self._app, inheritance.sock, self._limiter, self._certificates, refuse)
-
-    async def run(self, stop: asyncio.Event, files: Files, lock: Lock | None) -> None:
+    async def run(self, stop: asyncio.Event, take_over: bool) -> None:
         """Serve until ``stop`` is set, until a listener ends by itself, or until another gateway has taken over and the last
         answer is given."""
         stopping = asyncio.create_task(stop.wait())
         sweeping = asyncio.create_task(self._end_overdue(), name="end overdue connections")
         sweeping.add_done_callback(lambda _: stop.set())
-        heir: Heir | None = None
-        giver: Giving | None = None
-        giving: asyncio.Task[Heir] | None = None
+        handing: asyncio.Task[Channel] | None = None
         try:
-            giver = self._giver(files, lock)  # first: readers of the address may ask it at once
-            await (self._move() if self._listener is None else self._follow())
-            giving = None if giver is None else asyncio.create_task(giver.run(), name="hand over")
+            if take_over:
+                await self._take_over()
+            self._files = Files(self._home, self._pool, self._old)
+            handing = self._hand_over()  # first: readers of the address may ask it at once
+            await self._follow()
             while not stopping.done():
                 changing = asyncio.create_task(self._changed.wait())
-                others = (giving, self._listener.task if self._listener is not None else None)
+                others = (handing, self._listener.task if self._listener is not None else None)
                 ends = [changing, stopping, *[each for each in others if each is not None]]
                 again = RETRY_SECONDS if self._problem else None
                 await asyncio.wait(ends, timeout=again, return_when=asyncio.FIRST_COMPLETED)
@@ -186,25 +176,28 @@ class _Gateway:
                 if self._listener is not None and self._listener.task.done():
                     self._listener.task.result()
                     return
-                if giving is not None and giving.done():
-                    heir = giving.result()
-                    await self._finish(heir, stop)
+                if handing is not None and handing.done():
+                    await self._drain(handing.result(), stop)
                     return
                 if self._changed.is_set() or self._problem:
                     self._changed.clear()
                     await self._follow()
         finally:
             stopping.cancel()
-            if giving is not None:
-                giving.cancel()
-                await asyncio.wait([giving])  # it may have to undo its first steps
-            if giver is not None:
-                giver.close()
+            if handing is not None:
+                handing.cancel()
+                await asyncio.wait([handing])
             await self._end()
-            if heir is not None:
-                await self._say_last(heir)
+            if self._reporting is not None:
+                self._over.set()
+                await asyncio.wait([self._reporting], timeout=_REPORT_SECONDS)
             sweeping.cancel()
-            self._logs.close()
+
+    def close(self) -> None:
+        """Write the last lines and counts."""
+        self._logs.close()
+        if self._files is not None:
+            self._files.close()
 
     async def _end_overdue(self) -> None:
         """End connections whose clients send nothing, and restore ``gateway.json`` if somebody removes it, until
@@ -233,12 +226,12 @@ class _Gateway:
             self._write_state()
 
     async def _follow(self) -> None:
-        if self._handing:
-            return
         try:
             async with self._moving:
                 await self._move()
         except (Invalid, Conflict) as error:
+            if self._listener is None:
+                raise
             if str(error) != self._problem:
                 log.error("still listening on the old address: %s", error)
             self._problem = str(error)
@@ -281,7 +274,7 @@ class _Gateway:
         return bind(listen, keys, self._any_port)
 
     def _write_state(self) -> None:
-        if self._handing:
+        if self._files is None:
             return
         assert self._pool.file.current is not None
         assert self._listener is not None
@@ -324,61 +317,98 @@ class _Gateway:
             "problem": self._certificates.problem,
         }
 
-    # --- another gateway takes over ----------------------------------------------------------------
+    # --- from one gateway to the next --------------------------------------------------------------
 
-    def _giver(self, files: Files, lock: Lock | None) -> Giving | None:
+    async def _take_over(self) -> None:
+        """Accept beside the gateway that runs, and make it drain. Raises ``Invalid`` and ``NotHandedOver``; that one
+        continues then."""
+        await self._pool.until_ready(GROUPS_SECONDS)
+        routes = self._pool.file.current
+        assert routes is not None
+        self._certificates.follow(routes.tls)
+        if self._certificates.wanted and self._certificates.context is None:
+            raise Invalid(self._certificates.problem)  # the old gateway may have a good one
+        old = await ask(self._home, self._pool)
+        try:
+            listen, address = old.given.listen, address_of(old.sock)
+            parse_listen(listen, self._pool.file.ring is not None)
+            if not self._any_port and _port(address) != _port(listen):
+                raise NotHandedOver(f"the gateway that runs listens on {address} instead of {listen}")
+            self._wanted = listen
+            self._listener = Listener(self._app, old.sock, self._limiter, self._certificates, refuse)
+            await self._listener.begun()
+            await old.drain()
+        except BaseException:
+            old.sock.close()
+            old.close()
+            raise
+        descriptor = old.lock()
+        if self._lock is not None and descriptor is not None:
+            self._lock.inherit(descriptor)
+        log.info("taken over from the old gateway, on %s", address)
+        self._old = old
+
+    def _hand_over(self) -> asyncio.Task[Channel] | None:
         """Wait for the next gateway. Return None if that is impossible; the next one then starts after this one has
         ended."""
-        estate = Estate(
-            self._listening, self._pool, self._sharing, files, lock, self._moving, self._keep_still
-        )
         try:
-            return Giving(self._home, estate, self._pool.desk, files.since_handed)
+            listening = listening_at(self._home / SOCKET)
         except OSError as error:
             log.warning("no other gateway will be able to take over from this one: %s", error)
             return None
+        task = asyncio.create_task(hand_over(listening, self._give), name="hand over")
+        task.add_done_callback(lambda _: listening.close())
+        return task
 
-    def _listening(self) -> tuple[str, Listener]:
+    async def _give(self) -> tuple[Sequence[int], Sequence[object]]:
+        """Return the descriptors of the listening socket and of the lock, and the messages for a new gateway."""
+        async with self._moving:
+            assert self._listener is not None
+            assert self._files is not None
+            self._reports = Reports(self._pool.desk)
+            used = self._reports.first()
+            lock = [] if self._lock is None else [self._lock.fileno()]
+            given = Given(self._wanted, self._files.pid, len(used))
+            return [self._listener.fileno(), *lock], [given, *used]
+
+    async def _drain(self, channel: Channel, stop: asyncio.Event) -> None:
+        """Leave clients that connect to the other gateway, and answer connected ones until all have gone or ``stop``
+        is set. Each client's next answer says that its connection is closed: closing an idle one could cross its next
+        request."""
         assert self._listener is not None
-        return self._wanted, self._listener
-
-    def _keep_still(self, still: bool) -> None:
-        self._handing = still
-        self._changed.set()
-
-    async def _finish(self, heir: Heir, stop: asyncio.Event) -> None:
-        """Answer connected clients until all have gone or ``stop`` is set. Each client's next answer says that its
-        connection is closed: closing an idle one could cross its next request."""
+        assert self._files is not None
         log.info("another gateway has taken over; this one finishes its answers")
-        heir.stop = stop.set
+        files, self._files = self._files, None
+        files.leave()
+        if self._lock is not None:
+            self._lock.let_go()
         self._limiter.last_answers = True
-        self._talking = asyncio.create_task(heir.run(), name="tell the gateway that has taken over")
-        for _ in range(round(FINISH_SECONDS / _FINISH_LOOK_SECONDS)):
+        await self._listener.accept_no_more()
+        await self._sharing.close()
+
+        def news() -> Sequence[object]:
+            return [*self._reports.news(), Report(files.figures(), self._pool.quarantined_prompts())]
+
+        reporting = report(channel, news, stop, self._over)
+        self._reporting = asyncio.create_task(reporting, name="report to the gateway that has taken over")
+        for _ in range(round(DRAIN_SECONDS / _DRAIN_LOOK_SECONDS)):
             if stop.is_set() or not self._connected:
                 return
-            await asyncio.sleep(_FINISH_LOOK_SECONDS)
+            await asyncio.sleep(_DRAIN_LOOK_SECONDS)
 
     @property
     def _connected(self) -> bool:
-        """Return whether a client is still connected, or the gateway before, whose counts pass through this one, has
-        not finished."""
-        before = self._inheritance
-        waits = before is not None and not before.predecessor.gone.is_set()
+        """Return whether a client is still connected, or the old gateway, whose reports pass through this one, has not
+        ended."""
+        waits = self._old is not None and not self._old.hearing.done()
         return waits or bool(self._leaving) or (self._listener is not None and self._listener.connected)
-
-    async def _say_last(self, heir: Heir) -> None:
-        if self._talking is not None:
-            heir.close()
-            _, late = await asyncio.wait([self._talking], timeout=_SAY_SECONDS)
-            for task in late:
-                task.cancel()
 
     async def _end(self) -> None:
         """Take no new requests, wait for running ones, then fail the rest: none is cut silently."""
         tasks = set(self._leaving)
-        if self._inheritance is not None:
-            self._inheritance.predecessor.end()
-            tasks.add(self._inheritance.hearing)
+        if self._old is not None and not self._old.hearing.done():
+            await self._old.stop()
+            tasks.add(self._old.hearing)
         if self._listener is not None:
             tasks.add(self._listener.leave())
         if not tasks:

@@ -40,7 +40,7 @@ class Listener:
         """``last_words_seconds``: how long requests may take once it has left; None for no bound."""
         self.address = address_of(sock)
         self._sock = sock
-        """Stays open as long as this listens. The server accepts on a copy, which is closed to pause."""
+        """Stays open as long as this listens. The server accepts on a copy."""
         self._handshakes: set[Handshake] = set()
         config = uvicorn.Config(
             app,
@@ -67,17 +67,14 @@ class Listener:
         """Return the descriptor of the listening socket."""
         return self._sock.fileno()
 
-    async def pause(self) -> None:
-        """Stop accepting, but keep listening: new clients wait in the system. Connections stay."""
+    async def begun(self) -> None:
+        """Wait until clients are accepted."""
         await self._server.begun.wait()
+
+    async def accept_no_more(self) -> None:
+        """Leave the listening socket to another process, which accepts too. Connections stay."""
+        await self.begun()
         await self._server.accept_no_more()
-
-    async def resume(self) -> None:
-        """Accept again. Raises ``OSError``."""
-        await self._server.startup(sockets=[self._sock.dup()])
-
-    def let_go(self) -> None:
-        """Leave the listening socket to another process."""
         self._sock.close()
 
     def leave(self) -> asyncio.Task[None]:

@@ -1,45 +1,26 @@
-"""A gateway and its successor: the old gateway hands over its listening socket and the counts of keys.
+"""An old gateway and the new one that takes over from it.
 
-The new gateway connects. Both send ``Hello``, and the old one sends ``Offer``. When the new one is ready to answer, it
-sends ``Take``. The old one then accepts no more connections, and sends all its counts: ``Given`` with the descriptors,
-``CountedKey`` for each key and ``OpenRequest`` for each running request, until ``Complete``. The new one confirms with
-``Taken``, the old one closes its descriptors and sends ``Yours``, and the new one accepts. If the connection breaks
-earlier, nothing changes.
-
-From then on the old gateway counts nothing by itself: it asks before a request of a key begins (``Begin``), and reports
-the use of each (``Ended``). Times are in seconds.
+Both send ``Hello``, the new one first. The old one goes on with ``Given``, with which the descriptors come, and ``Used``
+for each key. It goes on accepting, so there is nothing to undo if the new one dies. Once the new one accepts too, it
+sends ``Drain``. From then on the old one accepts no connection, and says what its requests use: ``Used`` for each key
+with news, then ``Report``, every second and at its end. The first ``Report`` confirms that it accepts no connection and
+writes no file.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Tuple
+from typing import Tuple
 
 from .codec import Hello, message, vocabulary
 from .figures import ModelFigures
-from .keys import KeyLimits, KeyUsage
+from .keys import KeyUsage
 from .prompts import QuarantinedPrompt
 
-VERSION = 1
-SPOKEN = (1,)
+SPOKEN = (2,)
 """Versions of this conversation that this side understands, newest first."""
-
-
-@message("offer")
-@dataclasses.dataclass(frozen=True)
-class Offer:
-    """The address on which an old gateway listens."""
-
-    listen: str
-    """The address in the routes."""
-    address: str
-    """The actual address, with another port if that one was taken."""
-
-
-@message("take")
-@dataclasses.dataclass(frozen=True)
-class Take:
-    """Ask for everything."""
+OLD, NEW = "gateway", "successor"
+"""The roles in ``Hello``; in every version."""
 
 
 @message("given")
@@ -47,185 +28,55 @@ class Take:
 class Given:
     """Comes with the descriptors of the listening socket and, if there is one, of the lock."""
 
-    process: str
-    """The process's name for its counts in a store of limits."""
-    now: float
-    """Time by the clock of all ``second``."""
-    prompts: Tuple[QuarantinedPrompt, ...] = ()
-    listen: str = ""
-    """The address in the routes on which the descriptor listens. It differs from the ``Offer`` if the routes have
-    changed since. Empty from a gateway that does not send it."""
+    listen: str
+    """The address in the routes on which the descriptor listens."""
+    pid: int
+    """The process that ``figures.json`` names; its counts continue."""
+    keys: int
+    """The number of keys that follow as ``Used``."""
 
 
-@message("counts")
+@message("used")
 @dataclasses.dataclass(frozen=True)
-class CountedKey:
-    """The use of one key. Amounts follow each other as second, amount, second, amount."""
+class Used:
+    """The use of one key since the message before."""
 
-    used: KeyUsage
-    """Its use of the day, without requests that still run."""
-    day: int
-    """The day of ``used_today``."""
-    used_today: int
-    """Tokens that count for the limit of a day."""
-    requests: Tuple[int, ...] = ()
-    """Requests of the last minute."""
-    tokens: Tuple[int, ...] = ()
-    """Tokens of the last minute, including reserved ones."""
-
-
-@message("open")
-@dataclasses.dataclass(frozen=True)
-class OpenRequest:
-    """A running request, and the tokens reserved for it."""
-
-    number: int
-    name: str
-    """Name of its key."""
-    tokens: int
-    second: int
-    """Second in which it was counted."""
+    usage: KeyUsage
+    """Of the day, with the tokens of running requests."""
+    ended: int
+    """Requests that have ended."""
     prompt: int
     completion: int
-    """Its tokens so far."""
+    """Their tokens."""
+    requests: Tuple[float, ...] = ()
+    """Requests of the last minute, as age in seconds, amount, age, amount. Only after ``Given``, and unless a store
+    of limits counts them."""
+    tokens: Tuple[float, ...] = ()
+    """Tokens of the last minute, including reserved ones, in the same form."""
 
 
-@message("complete")
+@message("drain")
 @dataclasses.dataclass(frozen=True)
-class Complete:
-    """Everything was sent."""
+class Drain:
+    """The new gateway accepts: the old one must not any more, and ends with its last answer."""
 
 
-@message("taken")
+@message("report")
 @dataclasses.dataclass(frozen=True)
-class Taken:
-    """The new gateway continues from everything that was sent."""
+class Report:
+    """The end of a report of a gateway that drains."""
 
-
-@message("yours")
-@dataclasses.dataclass(frozen=True)
-class Yours:
-    """The old gateway has closed its descriptors."""
-
-
-# --- afterwards, from the old gateway -------------------------------------------------------------------
-
-
-@message("begin")
-@dataclasses.dataclass(frozen=True)
-class Begin:
-    """Ask whether a request may begin. Answered with ``Granted`` or ``Denied``."""
-
-    number: int
-    name: str
-    tokens: int
-    limits: KeyLimits
-
-
-@message("ended")
-@dataclasses.dataclass(frozen=True)
-class Ended:
-    """A request has ended, with the tokens that it used; none if it ``never_began``."""
-
-    number: int
-    prompt: int
-    completion: int
-    never_began: bool = False
-
-
-@message("seen")
-@dataclasses.dataclass(frozen=True)
-class Seen:
-    """A key was used for something that costs nothing."""
-
-    name: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """The tokens of a request so far."""
-
-    number: int
-    prompt: int
-    completion: int
-
-
-@message("running")
-@dataclasses.dataclass(frozen=True)
-class Running:
-    """The counts that hold if the old gateway is killed: the progress of its requests, and all figures since
-    ``Yours``."""
-
-    requests: Tuple[Progress, ...] = ()
     models: Tuple[ModelFigures, ...] = ()
+    """All its figures."""
+    prompts: Tuple[QuarantinedPrompt, ...] = ()
+    """All prompts that it refuses."""
 
 
-@message("quarantined")
+@message("stop")
 @dataclasses.dataclass(frozen=True)
-class Quarantined:
-    """All prompts that the old gateway refuses now."""
-
-    prompts: Tuple[QuarantinedPrompt, ...]
+class Stop:
+    """The new gateway is being stopped: the old one must stop too."""
 
 
-# --- afterwards, from the new gateway -------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Left:
-    """One limit of a key."""
-
-    limit: int
-    remaining: int
-    reset_seconds: float
-
-
-@message("granted")
-@dataclasses.dataclass(frozen=True)
-class Granted:
-    """The request may begin."""
-
-    number: int
-    now: float
-    """Since the Unix epoch."""
-    requests: Optional[Left] = None
-    tokens: Optional[Left] = None
-
-
-@message("denied")
-@dataclasses.dataclass(frozen=True)
-class Denied:
-    """The request may not begin."""
-
-    number: int
-    now: float
-    """Since the Unix epoch."""
-    limit: str
-    limits: KeyLimits
-    retry_seconds: Optional[float] = None
-    """None where waiting does not help."""
-    requests: Optional[Left] = None
-    tokens: Optional[Left] = None
-
-
-@message("end")
-@dataclasses.dataclass(frozen=True)
-class End:
-    """The new gateway is stopping: the old one must stop too."""
-
-
-OLD_RECEIVES = vocabulary(Hello, Take, Taken, Granted, Denied, End)
-NEW_RECEIVES = vocabulary(
-    Hello,
-    Offer,
-    Given,
-    CountedKey,
-    OpenRequest,
-    Complete,
-    Yours,
-    Begin,
-    Ended,
-    Seen,
-    Running,
-    Quarantined,
-)
+OLD_RECEIVES = vocabulary(Hello, Drain, Stop)
+NEW_RECEIVES = vocabulary(Hello, Used, Given, Report)

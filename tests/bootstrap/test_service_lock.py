@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import signal
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.bootstrap.service_lock import Holder, given_back, held, holder, inherited, started_as
+from reconciler.bootstrap.service_lock import Holder, given_back, held, holder, started_as, to_inherit
 
 ROOT = Path(__file__).parents[2]
 HOLDS = """
@@ -77,7 +76,11 @@ def test_a_lock_that_is_handed_over_is_held_without_a_gap_and_given_back_by_the_
     lock = tmp_path / "gateway.lock"
     with held(lock, "the first") as (first, _):
         assert first is not None
-        with inherited(lock, os.dup(first.fileno()), "the second") as second:
+        with to_inherit(lock, "the second") as second:
+            second.write()
+            second.give_back()
+            assert holder(lock) == Holder(os.getpid(), "the first"), "the second has nothing to write yet"
+            second.inherit(os.dup(first.fileno()))
             first.let_go()
             assert holder(lock) == Holder(os.getpid(), "the second")
             first.give_back()
@@ -92,13 +95,13 @@ def test_a_lock_is_taken_over_also_where_nothing_can_be_written(
 ) -> None:
     lock = tmp_path / "gateway.lock"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with contextlib.ExitStack() as stack, held(lock, "the first") as (first, _):
+    with held(lock, "the first") as (first, _), to_inherit(lock, "the second") as second:
         assert first is not None
-        taking = inherited(lock, os.dup(first.fileno()), "the second")
+        descriptor = os.dup(first.fileno())
         first.let_go()
         resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))  # as a disk with room for one byte
         try:
-            second = stack.enter_context(taking)
+            second.inherit(descriptor)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert not second.written

@@ -12,17 +12,13 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import aiohttp
 import orjson
 import pytest
 
 from reconciler.gateway import process, server
-from reconciler.gateway.handover.claim import Claim
-from reconciler.gateway.handover.messages import NotHandedOver
-from reconciler.gateway.handover.taking import Taking
-from reconciler.gateway.process import run_gateway, watch_identity
+from reconciler.gateway.process import watch_identity
 from reconciler.inventory.gateway_probe import ask
 from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits
 from reconciler.wire.file_identity import FileIdentity
@@ -332,20 +328,6 @@ async def test_with_tls_each_of_many_handshakes_is_answered_also_those_that_come
     assert {answer.problem for answer in answers} == {""}
 
 
-@pytest.mark.parametrize("taken", [False, True])
-def test_only_what_fails_before_the_switch_is_reported_as_nothing_taken_over(
-    home: Path, taken: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def fails(*_: object, **__: object) -> None:
-        raise OSError("too many files") if taken else NotHandedOver("nothing is handed over")
-
-    monkeypatch.setattr(process, "serve", fails)
-    before = cast(Taking, object())
-    with pytest.raises(OSError, match="too many files") if taken else contextlib.nullcontext():
-        assert run_gateway(home, any_port=False, claim=Claim(before=before)) == 1
-    assert ("nothing is handed over" in caplog.text) is not taken
-
-
 class FullDisk:
     """A lock on a disk that has room at the third attempt."""
 
@@ -361,6 +343,9 @@ class FullDisk:
 
     def fileno(self) -> int:
         return -1
+
+    def inherit(self, descriptor: int) -> None:
+        pass
 
     def let_go(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Clients that connect at the very moment when a listening socket pauses or ends."""
+"""Clients that connect at the very moment when a listening socket is handed over or ends."""
 
 from __future__ import annotations
 
@@ -19,26 +19,30 @@ from tests.ports import free_port
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 TURNS = range(8)
-"""Of the loop, between a connection and the pause: in which of them it is accepted is the loop's affair."""
+"""Of the loop, between a connection and the end of accepting: in which of them it is accepted is the loop's affair."""
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[Listener]:
-    """A listener that accepts."""
+async def listening() -> AsyncIterator[tuple[Listener, socket.socket]]:
+    """A listener that accepts, and its socket for another one."""
     sock = bind(f"127.0.0.1:{free_port()}", keys=False, any_port=True)
-    made = Listener(
+    with sock.dup() as also:
+        made = listener(sock)
+        try:
+            await made.begun()
+            yield made, also
+        finally:
+            await made.leave()
+
+
+def listener(sock: socket.socket) -> Listener:
+    return Listener(
         PlainTextResponse("hello"),
         sock,
         ConnectionLimiter(ConnectionLimits.of(1024)),
         Certificates(),
         lambda wrong: b"",
     )
-    try:
-        await made.pause()
-        await made.resume()
-        yield made
-    finally:
-        await made.leave()
 
 
 async def connected(made: Listener, turns: int, end: Callable[[], Awaitable[object]]) -> bytes:
@@ -62,20 +66,26 @@ async def connected(made: Listener, turns: int, end: Callable[[], Awaitable[obje
 
 @pytest.mark.second_tier
 @pytest.mark.parametrize("turns", TURNS)
-async def test_who_connects_just_before_a_pause_is_answered(turns: int) -> None:
-    async with listening() as made:
+async def test_who_connects_while_another_listener_takes_over_is_answered(turns: int) -> None:
+    async with listening() as (made, also):
+        another = None
 
-        async def paused() -> None:
-            await made.pause()
-            await made.resume()
+        async def handed_over() -> None:
+            nonlocal another
+            another = listener(also.dup())
+            await another.begun()
+            await made.accept_no_more()
 
-        assert (await connected(made, turns, paused)).endswith(b"hello")
+        assert (await connected(made, turns, handed_over)).endswith(b"hello")
+        assert another is not None
+        await another.leave()
 
 
 @pytest.mark.second_tier
 @pytest.mark.parametrize("turns", TURNS)
 async def test_who_connects_just_before_the_end_is_told_so(turns: int) -> None:
-    async with listening() as made:
+    async with listening() as (made, also):
+        also.close()
 
         async def left() -> None:
             made.leave()

@@ -1,6 +1,6 @@
-"""One gateway takes over from another: its listening socket, its lock, and its counts. No client is refused.
+"""A new gateway takes over from the old one: its listening socket, its lock, and its counts. No client is refused.
 
-``giving`` is the old gateway's side until it has let go, and ``heir`` its side afterwards. ``taking`` is the new
-one's side until then, and ``predecessor`` its side afterwards. Both use ``lock`` for the lock in the home. The
-messages are those of ``reconciler.wire.handover``.
+``handing_over`` is the old gateway's side, ``taking_over`` the new one's. ``channel`` is the connection between them,
+``reports`` finds what the old one has used since it was asked, and ``lock`` is the lock in the home. The messages are
+those of ``reconciler.wire.handover``.
 """

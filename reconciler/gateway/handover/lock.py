@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from reconciler.wire.file_identity import FileIdentity
 
 
 class Lock(Protocol):
-    """A lock that this process holds."""
+    """The lock of a home, which this process holds or will take over."""
 
     @property
     def identity(self) -> FileIdentity:
@@ -17,18 +16,17 @@ class Lock(Protocol):
 
     @property
     def written(self) -> bool:
-        """Return whether the file names the holder."""
+        """Return whether the file names this process."""
 
     def write(self) -> None:
-        """Write the holder to the file, unless another process holds it. Raises ``OSError``."""
+        """Write this process to the file if it holds the lock. Raises ``OSError``."""
 
     def fileno(self) -> int:
         """Return its descriptor: the process that has it holds the lock."""
 
+    def inherit(self, descriptor: int) -> None:
+        """Hold the lock by a descriptor that another process has handed over; write this process to the file if that
+        is possible."""
+
     def let_go(self) -> None:
         """Close the descriptor. Another process holds the lock, and the file is its own."""
-
-
-Inherit = Callable[[int], Lock]
-"""Makes a lock from a descriptor that another process has handed over, and writes the new holder to the file if that
-is possible."""

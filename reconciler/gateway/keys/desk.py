@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -34,41 +33,18 @@ class Metered(Protocol):
         """End it with an error."""
 
 
-class Heir(Protocol):
-    """The gateway that has taken over, and counts for both."""
-
-    async def begin(self, number: int, name: str, limits: KeyLimits, tokens: int) -> Grant | Refusal | None:
-        """Let a request in; None if nobody answers."""
-
-    def ended(self, number: int, usage: Usage, never_began: bool) -> None:
-        """Count the use of a request."""
-
-    def seen(self, name: str) -> None:
-        """Note that a key was used."""
-
-
 class Ticket:
     """One request of a key. Use as a context manager: leaving it settles the request's use."""
 
-    __slots__ = ("_answers", "_desk", "_metered", "caller", "counted_here", "figures", "grant", "number")
+    __slots__ = ("_answers", "_desk", "_metered", "caller", "figures", "grant")
 
     def __init__(
-        self,
-        desk: Desk,
-        caller: Caller,
-        grant: Grant | None,
-        metered: Metered,
-        answers: int,
-        number: int = 0,
-        counted_here: bool = True,
+        self, desk: Desk, caller: Caller, grant: Grant | None, metered: Metered, answers: int
     ) -> None:
         self._desk = desk
         self._metered = metered
         self._answers = answers
         self.grant = grant
-        self.number = number
-        self.counted_here = counted_here
-        """True if this gateway's ledger has granted it, and not the heir's."""
         self.caller = caller
         self.figures = grant.figures if grant is not None else Figures()
         """The rest of the key's limits."""
@@ -103,9 +79,6 @@ class Desk:
         self._monotonic = monotonic
         self._open: dict[Ticket, None] = {}
         self._looked_at = 0.0
-        self._numbers = itertools.count(1)
-        self.heir: Heir | None = None
-        """The gateway that has taken over and counts now; None before."""
         self.book = Book()
         self.ledger: Ledger = MemoryLedger()
 
@@ -119,73 +92,23 @@ class Desk:
         limits = key.limits
         counts_tokens = limits.tokens_per_minute is not None or limits.tokens_per_day is not None
         tokens = estimate(choices, answers).within(limits) if counts_tokens else 0
-        opened = await self.open(caller, key.name, limits, tokens, metered, answers)
-        if isinstance(opened, Refusal):
-            raise _refusal(key, opened, tokens)
-        return opened
-
-    async def open(
-        self, caller: Caller, name: str, limits: KeyLimits, tokens: int, metered: Metered, answers: int = 1
-    ) -> Ticket | Refusal:
-        """Let in a request of a key that takes at most ``tokens`` tokens."""
-        number, asked = next(self._numbers), self.heir
-        verdict = await self._ask_heir(number, name, limits, tokens)
-        here = verdict is None
-        if verdict is None:
-            verdict = await self.ledger.reserve(name, limits, tokens, self.now())
-            if isinstance(verdict, Grant) and self.heir is not asked:  # it has taken over meanwhile
-                decided = await self._decided(number, name, limits, tokens, verdict)
-                if decided is not None:
-                    here, verdict = False, decided
+        verdict = await self.ledger.reserve(key.name, limits, tokens, self.now())
         if isinstance(verdict, Refusal):
-            if here:
-                self.book.refused(name, verdict.limit, self._wall())
-            return verdict
-        if here:
-            self.book.began(name, self._wall())
-        return self._note(Ticket(self, caller, verdict, metered, answers, number, here))
-
-    def adopt(self, caller: Caller, grant: Grant, metered: Metered) -> Ticket:
-        """Continue with a request that another gateway has let in, and that is in the counts taken over from it."""
-        self.ledger.adopt(caller.key_name, grant, self.now())
-        return self._note(Ticket(self, caller, grant, metered, 1, next(self._numbers)))
-
-    def _note(self, ticket: Ticket) -> Ticket:
+            self.book.refused(key.name, verdict.limit, self._wall())
+            raise _refusal(key, verdict, tokens)
+        self.book.began(key.name, self._wall())
+        ticket = Ticket(self, caller, verdict, metered, answers)
         self._open[ticket] = None
         return ticket
-
-    async def _ask_heir(
-        self, number: int, name: str, limits: KeyLimits, tokens: int
-    ) -> Grant | Refusal | None:
-        return None if self.heir is None else await self.heir.begin(number, name, limits, tokens)
-
-    async def _decided(
-        self, number: int, name: str, limits: KeyLimits, tokens: int, own: Grant
-    ) -> Grant | Refusal | None:
-        """Ask the other gateway about a request that this one has granted; None if this one's grant holds."""
-        holds = False
-        try:
-            decided = await self._ask_heir(number, name, limits, tokens)
-            holds = decided is None
-        finally:  # also if the client leaves meanwhile
-            if not holds:
-                self.ledger.release(name, own, self.now())
-        return decided
 
     def seen(self, caller: Caller) -> None:
         """Note that a key was used for a request that costs nothing."""
         if caller.key is not None:
             self.book.seen(caller.key.name, self._wall())
-            if self.heir is not None:
-                self.heir.seen(caller.key.name)
 
     def close(self, ticket: Ticket, grant: Grant, usage: Usage, never_began: bool) -> None:
         """Settle the use of a request. One that ``never_began`` through no fault of its client does not count."""
         self._open.pop(ticket, None)
-        if self.heir is not None:
-            self.heir.ended(ticket.number, usage, never_began)
-        if not ticket.counted_here:
-            return
         name = ticket.caller.key_name
         if never_began:
             self.ledger.release(name, grant, self.now())
@@ -195,9 +118,9 @@ class Desk:
             self.book.ended(name, usage, self._wall())
 
     @property
-    def open_tickets(self) -> tuple[Ticket, ...]:
-        """Return the tickets of running requests."""
-        return tuple(self._open)
+    def busy(self) -> bool:
+        """Return whether a request of a key runs."""
+        return bool(self._open)
 
     def follow(self, ring: KeyRing | None) -> None:
         """Use the keys of ``ring``: forget the use of removed keys, and end requests that are refused now."""
@@ -215,11 +138,10 @@ class Desk:
             self._looked_at = now
             self._end_refused(ring)
 
-    def restore(self, used: Sequence[KeyUsage]) -> None:
-        """Continue with the day's counts from before a restart."""
-        self.book.restore(used)
-        for each in used:
-            self.ledger.restore(each.name, each.day, each.tokens)
+    def add(self, used: KeyUsage, ended: int = 0, prompt: int = 0, completion: int = 0) -> None:
+        """Count what a key has used elsewhere, or before: of a day, and since the process began."""
+        self.book.add(used, ended, prompt, completion)
+        self.ledger.add(used.name, used.day, used.tokens)
 
     def snapshot(self) -> tuple[KeyUsage, ...]:
         """Return the day's counts, also of requests that still run: a gateway that is killed does not settle them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -73,14 +74,11 @@ class Ledger(Protocol):
     def release(self, name: str, grant: Grant, now: Moment) -> None:
         """Forget a request that never began: neither it nor its tokens count."""
 
-    def adopt(self, name: str, grant: Grant, now: Moment) -> None:
-        """Count a request as open that another gateway has granted. Its tokens are counted already."""
-
     def keep(self, names: frozenset[str]) -> None:
         """Forget all other keys."""
 
-    def restore(self, name: str, day: int, tokens: int) -> None:
-        """Continue with a day's count from before."""
+    def add(self, name: str, day: int, tokens: int) -> None:
+        """Count tokens of a day that were used elsewhere, or before."""
 
 
 class Account:
@@ -207,26 +205,30 @@ class MemoryLedger:
         account.requests.forget(now.monotonic)
         account.requests.correct(grant.second, -1)
 
-    def adopt(self, name: str, grant: Grant, now: Moment) -> None:
-        """Count a request as open that another gateway has granted. Its tokens are counted already."""
-        account = self.account(name, now)
-        account.open += 1
-        account.reserved += grant.tokens
-
     def keep(self, names: frozenset[str]) -> None:
         """Forget all other keys that have no open request."""
         self._accounts = {
             name: account for name, account in self._accounts.items() if name in names or account.open
         }
 
-    def restore(self, name: str, day: int, tokens: int) -> None:
-        """Continue with a day's count from before."""
+    def add(self, name: str, day: int, tokens: int) -> None:
+        """Count tokens of a day that were used elsewhere, or before."""
         account = self._accounts.setdefault(name, Account())
-        account.day, account.used_today = day, tokens
+        latest = max(day, account.day)
+        account.begin_day(day * DAY_SECONDS)
+        account.used_today += tokens
+        account.begin_day(latest * DAY_SECONDS)
 
-    def go_on(self, name: str, account: Account) -> None:
-        """Continue from another gateway's counts for a key."""
-        self._accounts[name] = account
+    def go_on(self, name: str, requests: Sequence[float], tokens: Sequence[float], now: Moment) -> None:
+        """Count the last minute of another gateway, as ``recent`` returns it."""
+        account = self.account(name, now)
+        account.requests.go_on(requests, now.monotonic)
+        account.tokens.go_on(tokens, now.monotonic)
+
+    def recent(self, name: str, now: Moment) -> tuple[list[float], list[float]]:
+        """Return the requests and the tokens of the last minute, with their ages."""
+        account = self.account(name, now)
+        return account.requests.ages(now.monotonic), account.tokens.ages(now.monotonic)
 
     def names(self) -> tuple[str, ...]:
         """Return the keys that have asked."""

@@ -31,8 +31,7 @@ class Sharing(Collector):
 
     def __init__(self, desk: Desk, process: str) -> None:
         self._desk = desk
-        self.process = process
-        """The id of this gateway's counts in the store; a gateway that takes over continues with it."""
+        self._process = process
         self.changed: Callable[[], object] = lambda: None
         """Called when ``state`` has changed."""
         self.own = MemoryLedger()
@@ -55,7 +54,7 @@ class Sharing(Collector):
         if place is not None:
             where, name = place
             clock = asyncio.get_running_loop().time
-            gateway = Gateway(name, self.process)
+            gateway = Gateway(name, self._process)
             self._shared = SharedLedger(self.own, SharedStore(where), gateway, clock, lambda: self.changed())
             self._running = asyncio.create_task(self._shared.run(), name="share limits")
             self._desk.ledger = self._shared

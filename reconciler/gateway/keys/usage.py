@@ -116,12 +116,19 @@ class Book:
             for name, each in sorted(self._counts.items())
         )
 
-    def restore(self, used: Iterable[KeyUsage]) -> None:
-        """Continue with counts from before."""
-        for each in used:
-            counts = self._counts[each.name] = KeyCounts()
-            counts.day, counts.tokens_today, counts.requests_today = each.day, each.tokens, each.requests
-            counts.last_used = each.last_used
+    def add(self, used: KeyUsage, ended: int = 0, prompt: int = 0, completion: int = 0) -> None:
+        """Count what was used elsewhere, or before: of a day, and since the process began."""
+        counts = self._counts.setdefault(used.name, KeyCounts())
+        latest = max(used.day, counts.day)
+        counts.begin_day(used.day * DAY_SECONDS)
+        counts.tokens_today += used.tokens
+        counts.requests_today += used.requests
+        counts.begin_day(latest * DAY_SECONDS)
+        counts.requests += ended
+        counts.prompt += prompt
+        counts.completion += completion
+        counts.last_used = max(counts.last_used, used.last_used)
+        self.changes += 1
 
     def counts(self) -> Mapping[str, KeyCounts]:
         """Return the counts by the keys' names."""

@@ -27,13 +27,11 @@ class UsageFile:
     """Keeps the file up to date, and begins with its contents, unless the counts are already ``known``."""
 
     def __init__(self, path: Path, desk: Desk, known: bool = False) -> None:
-        self.written = True
-        """True if this gateway writes it, and not another one that counts."""
         self._path = path
         self._desk = desk
-        self._written = -1 if known else 0
-        if not known:
-            desk.restore(read(path))
+        for each in () if known else read(path):
+            desk.add(each)
+        self._written = -1 if known else desk.book.changes
 
     async def keep(self) -> None:
         """Write it regularly, until cancelled."""
@@ -45,8 +43,8 @@ class UsageFile:
         """Replace the file atomically, readable to its owner only, if something has changed or a request runs. A full disk is
         no reason to stop serving."""
         changes = self._desk.book.changes
-        at_rest = changes == self._written and not self._desk.open_tickets
-        if at_rest or not self.written:
-            return
-        if state_file.replace(self._path, to_wire(KeysUsage(SPOKEN[-1], self._desk.snapshot()))):
+        at_rest = changes == self._written and not self._desk.busy
+        if not at_rest and state_file.replace(
+            self._path, to_wire(KeysUsage(SPOKEN[-1], self._desk.snapshot()))
+        ):
             self._written = changes

@@ -66,15 +66,10 @@ class Window:
         self.forget(now)
         return self._seconds[-1] + SECONDS + 1 - now if self.total else 0.0
 
-    def taken(self) -> list[int]:
-        """Return, in one flat list, each second with an amount, and that amount."""
-        return [each for second in self._seconds for each in (second, self._amounts[second])]
-
-    def go_on(self, taken: Sequence[int], later: int = 0) -> None:
-        """Continue from the list ``taken`` of another window, whose clock is ``later`` seconds behind."""
-        self._seconds = deque(second + later for second in taken[::2])
-        self._amounts = dict(zip(self._seconds, taken[1::2], strict=True))
-        self.total = sum(taken[1::2])
+    def go_on(self, ages: Sequence[float], now: float) -> None:
+        """Count also the amounts of another window, as ``ages`` returns them."""
+        for age, amount in zip(ages[::2], ages[1::2], strict=True):
+            self.take(int(amount), now - age)
 
     def ages(self, now: float) -> list[float]:
         """Return, in one flat list, the age in seconds of each second with an amount, and that amount."""

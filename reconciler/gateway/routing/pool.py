@@ -267,6 +267,15 @@ class Pool:
         wall = self.wall()
         return tuple(prompt for suspects in self._suspects.values() for prompt in suspects.quarantined(wall))
 
+    def quarantine(self, prompts: Iterable[QuarantinedPrompt]) -> None:
+        """Refuse prompts that another gateway refuses."""
+        known = self.quarantined_prompts()
+        more = [prompt for prompt in prompts if prompt not in known]
+        for prompt in more:
+            self.suspects(prompt.model).quarantine(prompt)
+        if more:
+            self.quarantined()
+
     def _judge(self) -> None:
         """Settle the deaths that the routes or a new connection explain."""
         now, wall, before = asyncio.get_running_loop().time(), self.wall(), self.quarantined_prompts()

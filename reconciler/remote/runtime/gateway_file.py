@@ -31,10 +31,7 @@ def gateway_file() -> GatewayFile:
     package = Path(reconciler.__file__).parent
     paths = [
         package / "__init__.py",
-        *(
-            package / f"{name}.py"
-            for name in ("descriptors", "errors", "secret_files")
-        ),
+        *(package / f"{name}.py" for name in ("descriptors", "errors", "secret_files")),
     ]
     paths += [path for room in _ROOMS for path in sorted((package / room).rglob("*.py"))]
     content = io.BytesIO()

@@ -16,9 +16,11 @@ import aiohttp
 import orjson
 
 from reconciler.bootstrap.service_lock import holder
+from reconciler.gateway.routing.timeouts import Timing
+from reconciler.gateway.server import serve
 from reconciler.wire.generation import Backend, Route, Routes
 from reconciler.wire.keys import AccessKey
-from tests.gateway.conftest import HELLO, write_routes
+from tests.gateway.conftest import HELLO, SOURCES, Cluster, write_routes
 from tests.gateway.rank_double import RankDouble, Script, Turn, eventually
 from tests.ports import free_port
 
@@ -145,3 +147,16 @@ async def gateways(
         for rank in made.ranks:
             await rank.stop()
         shutil.rmtree(home)
+
+
+@contextlib.asynccontextmanager
+async def another(cluster: Cluster) -> AsyncIterator[None]:
+    """Another gateway of this process has taken over, and serves within the block."""
+    began, stop = cluster.state()["started_at"], asyncio.Event()
+    serving = asyncio.create_task(serve(cluster.home, False, stop, Timing(), SOURCES, take_over=True))
+    try:
+        await eventually(lambda: serving.done() or cluster.state()["started_at"] > began)
+        yield
+    finally:
+        stop.set()
+        await serving

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from reconciler.bootstrap.service_lock import holder
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, hash_of, secret_of
 from tests.gateway.keys.test_accounting import tell
 from tests.gateway.rank_double import eventually
@@ -21,6 +22,8 @@ from .gateways import Gateways, gateways
 SECRET = secret_of(bytes([7] * 32))
 CLIENTS = 8
 SWITCHES = 3
+KNOCK_SECONDS = 0.01
+LOOK_SECONDS = 0.001
 
 
 def key(**limits: int) -> AccessKey:
@@ -41,10 +44,30 @@ class Load:
         async with asyncio.TaskGroup() as group:
             for number in range(CLIENTS):
                 group.create_task(self._client(number))
+            group.create_task(self._knock())
+            group.create_task(self._look())
             try:
                 yield
             finally:
                 self._done.set()
+
+    async def _knock(self) -> None:
+        """Connect all the time: whoever accepts, somebody does."""
+        host, _, port = self.made.listen.rpartition(":")
+        while not self._done.is_set():
+            try:
+                _, writer = await asyncio.open_connection(host, int(port))
+                writer.close()
+            except ConnectionError:
+                self.seen["refused"] += 1
+            await asyncio.sleep(KNOCK_SECONDS)
+
+    async def _look(self) -> None:
+        """Look all the time whether somebody holds the lock."""
+        while not self._done.is_set():
+            if holder(self.made.home / "gateway.lock") is None:
+                self.seen["not locked"] += 1
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _client(self, number: int) -> None:
         keep = aiohttp.TCPConnector(force_close=number % 2 == 0)

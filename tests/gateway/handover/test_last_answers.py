@@ -4,37 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 
-from reconciler.gateway.handover.claim import Claim
-from reconciler.gateway.handover.lock import Lock
-from reconciler.gateway.handover.taking import Taking
-from reconciler.gateway.routing.timeouts import Timing
-from reconciler.gateway.server import serve
-from tests.gateway.conftest import HELLO, SOURCES, Cluster, Start
-from tests.gateway.rank_double import eventually
+from tests.gateway.conftest import HELLO, Start
 
-from .gateways import Tale
-
-
-@contextlib.asynccontextmanager
-async def another(cluster: Cluster) -> AsyncIterator[None]:
-    """Another gateway has taken over, and serves within the block."""
-    began = cluster.state()["started_at"]
-    before, stop = await asyncio.to_thread(Taking, cluster.home, _inherits_nothing, False), asyncio.Event()
-    with contextlib.closing(before):
-        claim = Claim(before=before)
-        serving = asyncio.create_task(serve(cluster.home, False, stop, Timing(), SOURCES, claim=claim))
-        try:
-            await eventually(lambda: bool(cluster.state()["started_at"] > began))
-            yield
-        finally:
-            stop.set()
-            await serving
-
-
-def _inherits_nothing(descriptor: int) -> Lock:
-    raise AssertionError("there was no lock")
+from .gateways import Tale, another
 
 
 async def test_an_answer_that_is_being_worked_on_at_the_switch_is_the_last_of_its_connection(

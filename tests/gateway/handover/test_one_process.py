@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from reconciler.errors import Invalid
-from reconciler.gateway.handover.claim import Claim
-from reconciler.gateway.handover.lock import Lock
-from reconciler.gateway.handover.taking import Taking
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.gateway.server import serve
 from reconciler.wire.front import Tls
 from tests.certificates import self_signed
 from tests.gateway.conftest import SOURCES, Start
-from tests.gateway.rank_double import eventually
 
-from .gateways import WORDS, Tale
-
-
-def _inherits_nothing(descriptor: int) -> Lock:
-    raise AssertionError("there was no lock")
+from .gateways import WORDS, Tale, another
 
 
 async def test_an_answer_is_finished_by_who_began_it_and_the_next_is_the_others(start: Start) -> None:
@@ -33,11 +24,8 @@ async def test_an_answer_is_finished_by_who_began_it_and_the_next_is_the_others(
     asking = asyncio.create_task(cluster.events())
     await cluster.ranks[0].until(lambda rank: bool(rank.asked))
     began = cluster.state()["started_at"]
-    before, stop = await asyncio.to_thread(Taking, cluster.home, _inherits_nothing, False), asyncio.Event()
-    with contextlib.closing(before):
-        claim = Claim(before=before)
-        serving = asyncio.create_task(serve(cluster.home, False, stop, Timing(), SOURCES, claim=claim))
-        await eventually(lambda: bool(cluster.state()["started_at"] > began))
+    async with another(cluster):
+        assert cluster.state()["started_at"] > began
         async with aiohttp.ClientSession() as http, http.get(cluster.url("/v1/models")) as answer:
             assert "connection" not in answer.headers, "a new connection is the new gateway's"
         assert not asking.done()
@@ -47,8 +35,6 @@ async def test_an_answer_is_finished_by_who_began_it_and_the_next_is_the_others(
         assert sum('"content":"w' in line for line in lines) == WORDS
         async with cluster.http.get(cluster.url("/v1/models")) as answer:
             assert answer.headers["connection"] == "close", "the old gateway's is used once more"
-        stop.set()
-        await serving
 
 
 async def test_a_gateway_without_a_certificate_takes_nothing_over_from_one_that_has_a_good_one(
@@ -60,8 +46,7 @@ async def test_a_gateway_without_a_certificate_takes_nothing_over_from_one_that_
     cluster.route()
     await cluster.until(cluster.up)
     file.write_bytes(b"half of it")
-    before, stop = await asyncio.to_thread(Taking, cluster.home, _inherits_nothing, False), asyncio.Event()
-    with contextlib.closing(before), pytest.raises(Invalid, match="no certificate in PEM form"):
-        await serve(cluster.home, False, stop, Timing(), SOURCES, claim=Claim(before=before))
+    with pytest.raises(Invalid, match="no certificate in PEM form"):
+        await serve(cluster.home, False, asyncio.Event(), Timing(), SOURCES, take_over=True)
     async with cluster.http.get(f"https://{cluster.listen}/health", ssl=False) as answer:
         assert answer.status == 200

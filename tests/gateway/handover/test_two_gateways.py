@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import signal
 import socket
 import stat
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from reconciler.bootstrap import NOT_HANDED_OVER
-from reconciler.gateway.handover.lock import Lock
-from reconciler.gateway.handover.messages import Blocking
-from reconciler.gateway.handover.taking import Taking
-from reconciler.wire.codec import Hello
-from reconciler.wire.handover import NEW_RECEIVES, SPOKEN, Offer
+from reconciler.gateway.handover.channel import SOCKET, Channel
+from reconciler.wire.codec import Hello, message, to_wire
+from reconciler.wire.frames import encode
+from reconciler.wire.handover import NEW, NEW_RECEIVES, OLD, SPOKEN, Given, Used
 from tests.gateway.keys.test_accounting import tell
 from tests.gateway.rank_double import eventually, story
 from tests.ports import free_port
 
-from .gateways import USED, WORDS, Gateways, Tale, gateways
+from .gateways import USED, WORDS, Tale, gateways
 from .load import SECRET, check_switches, key
 
 pytestmark = pytest.mark.second_tier
@@ -57,29 +58,31 @@ async def test_a_long_answer_is_finished_by_who_began_it_across_two_switches() -
         await eventually(lambda: made.used() == {"agent": USED})
 
 
-async def test_limits_hold_for_both_together() -> None:
+async def test_use_of_the_old_gateway_counts_for_the_limits_at_the_new_one() -> None:
     tale = Tale()
-    async with gateways(tale, keys=(key(parallel_requests=1, tokens_per_day=10 * USED),)) as made:
-        first = await made.start()
-        await made.serves(first)
-        async with aiohttp.ClientSession() as kept, aiohttp.ClientSession() as http:
-            async with kept.get(made.url("/v1/models"), headers={"x-api-key": SECRET}) as answer:
-                assert answer.status == 200
+    async with gateways(tale, keys=(key(tokens_per_day=USED + WORDS),)) as made:
+        await made.serves(await made.start())
+        async with aiohttp.ClientSession() as http, aiohttp.ClientSession() as new:
             asking = asyncio.create_task(made.ask(http, secret=SECRET, max_tokens=WORDS))
             await eventually(lambda: bool(made.ranks[0].asked))
             await made.serves(await made.start("--take-over"))
-            async with aiohttp.ClientSession() as new:
-                assert (await made.ask(new, secret=SECRET, max_tokens=WORDS))[0] == 429
-            status, body = await made.ask(kept, secret=SECRET, max_tokens=WORDS)
-            assert (status, b"1 requests at a time" in body) == (429, True), (
-                "the old gateway asks the new one"
-            )
+            await eventually(lambda: made.used() == {"agent": 3 + WORDS // 2})
+            assert (await made.ask(new, secret=SECRET, max_tokens=WORDS + WORDS // 2))[0] == 429
             tale.go_on.set()
             assert (await asking)[0] == 200
             await eventually(lambda: made.used() == {"agent": USED})
-            async with aiohttp.ClientSession() as new:
-                assert (await made.ask(new, secret=SECRET, max_tokens=WORDS))[0] == 200
-        await eventually(lambda: made.used() == {"agent": 2 * USED})
+            assert (await made.ask(new, secret=SECRET, max_tokens=WORDS))[0] == 429
+            assert (await made.ask(new, secret=SECRET, max_tokens=WORDS - 20))[0] == 200
+
+
+async def test_the_last_minute_counts_at_the_new_gateway() -> None:
+    async with gateways(tell, keys=(key(requests_per_minute=2),)) as made:
+        await made.serves(await made.start())
+        async with aiohttp.ClientSession() as http, aiohttp.ClientSession() as new:
+            assert (await made.ask(http, "3 3 stop", SECRET))[0] == 200
+            await made.serves(await made.start("--take-over"))
+            assert (await made.ask(new, "3 3 stop", SECRET))[0] == 200
+            assert (await made.ask(new, "3 3 stop", SECRET))[0] == 429
 
 
 async def test_who_asks_for_everything_and_then_dies_changes_nothing() -> None:
@@ -87,30 +90,32 @@ async def test_who_asks_for_everything_and_then_dies_changes_nothing() -> None:
         only = await made.start()
         await made.serves(only)
         async with aiohttp.ClientSession() as http:
-            for asks in (False, True, True):
-                taking = await asyncio.to_thread(Taking, made.home, _inherits_nothing, False)
-                assert taking.offer == Offer(made.listen, made.listen)
-                if asks:
-                    handed = await asyncio.to_thread(taking.take)
-                    assert {each.used.name for each in handed.keys} <= {"agent"}
-                    handed.sock.close()
-                    asking = asyncio.create_task(made.ask(http, "7 5 stop", SECRET))
-                    await asyncio.sleep(0.2)
-                    assert not asking.done(), "who connects meanwhile waits"
-                taking.close()
-                if asks:
-                    assert (await asking)[0] == 200
+            for _ in range(3):
+                channel = await connected(made.home)
+                await channel.greet(NEW, OLD, first=True)
+                given = await channel.receive(Given)
+                assert given.listen == made.listen
+                assert {(await channel.receive(Used)).usage.name for _ in range(given.keys)} <= {"agent"}
+                assert len(channel.descriptors) == 2
+                async with aiohttp.ClientSession() as late:
+                    assert (await made.ask(late, "7 5 stop", SECRET))[0] == 200, "it goes on accepting"
+                channel.close()
+                assert (await made.ask(http, "7 5 stop", SECRET))[0] == 200
         assert made.owner() == only.pid
-        await eventually(lambda: made.used() == {"agent": 24})
-        assert "nothing is handed over" in made.log
+        await eventually(lambda: made.used() == {"agent": 6 * 12})
+        assert "no gateway has taken over" in made.log
+        await made.serves(await made.start("--take-over"))
 
 
-def _inherits_nothing(descriptor: int) -> Lock:
-    raise AssertionError("the lock was not handed over")
+async def connected(home: Path) -> Channel:
+    """A connection to the gateway of a home."""
+    channel = Channel(socket.socket(socket.AF_UNIX), NEW_RECEIVES)
+    await asyncio.get_running_loop().sock_connect(channel.sock, str(home / SOCKET))
+    return channel
 
 
 async def test_of_a_gateway_that_is_killed_while_it_finishes_counts_what_it_has_said() -> None:
-    async with gateways(story(10_000, pause=0.02), keys=(key(parallel_requests=1),)) as made:
+    async with gateways(story(10_000, pause=0.02), keys=(key(),)) as made:
         first = await made.start()
         await made.serves(first)
         async with aiohttp.ClientSession() as http:
@@ -125,15 +130,6 @@ async def test_of_a_gateway_that_is_killed_while_it_finishes_counts_what_it_has_
             assert made.used()["agent"] <= 3 + 10_000
             async with http.get(made.url("/v1/models"), headers={"x-api-key": SECRET}) as answer:
                 assert answer.status == 200
-            again = asyncio.create_task(_let_in(made, http))
-            await eventually(lambda: len(made.ranks[0].asked) == 2)
-            again.cancel()
-
-
-async def _let_in(made: Gateways, http: aiohttp.ClientSession) -> None:
-    """Ask until the key may: the client may hear of a gateway's death before the other gateway does."""
-    while (await made.ask(http, secret=SECRET, stream=True))[0] == 429:
-        pass
 
 
 async def test_a_gateway_that_is_killed_after_it_took_over_cuts_no_answer_of_the_one_before() -> None:
@@ -233,13 +229,38 @@ async def test_other_versions_of_the_conversation_are_refused_before_anything_is
     async with gateways(tell) as made:
         only = await made.start()
         await made.serves(only)
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.connect(str(made.home / "gateway.sock"))
-            side = Blocking(sock, NEW_RECEIVES)
-            side.send(Hello("successor", (99,)))
-            assert (await asyncio.to_thread(side.receive, 5.0)).versions == SPOKEN
-            assert isinstance(await asyncio.to_thread(side.receive, 5.0), Offer)
-            with pytest.raises(ConnectionResetError):
-                await asyncio.to_thread(side.receive, 5.0)
-        assert stat.S_IMODE((made.home / "gateway.sock").stat().st_mode) == 0o600
+        channel = await connected(made.home)
+        await channel.send(Hello(NEW, (1, 99)))
+        assert (await channel.receive(Hello)).versions == SPOKEN
+        with pytest.raises(ConnectionResetError):
+            await channel.receive(Given)
+        channel.close()
+        assert stat.S_IMODE((made.home / SOCKET).stat().st_mode) == 0o600
         assert made.owner() == only.pid
+
+
+async def test_an_older_gateway_that_runs_is_told_from_one_that_fails() -> None:
+    async with gateways(tell) as made:
+        only = await made.start()
+        await made.serves(only)
+        (made.home / SOCKET).unlink()
+
+        async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for message in (Hello(OLD, (1,)), Offer()):
+                writer.write(encode(to_wire(message)))
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_unix_server(answers, str(made.home / SOCKET)):
+            second = await made.start("--take-over")
+            assert await second.wait() == NOT_HANDED_OVER
+        assert "hands nothing over: no common protocol version" in made.log
+        assert made.owner() == only.pid
+
+
+@message("offer")
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """The next word of a gateway that speaks the first version."""
+
+    listen: str = ""

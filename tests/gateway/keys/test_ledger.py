@@ -96,9 +96,10 @@ def test_a_restart_goes_on_with_the_day_and_not_with_that_before() -> None:
     limits = KeyLimits(tokens_per_day=100)
     today = int(NOON // DAY_SECONDS)
     ledger = MemoryLedger()
-    ledger.restore("webui", today, 100)
+    ledger.add("webui", today, 100)
     assert refused(ledger, limits, 1, 0.0)[0] is Limit.DAY
-    ledger.restore("webui", today - 1, 100)
+    ledger = MemoryLedger()
+    ledger.add("webui", today - 1, 100)
     granted(ledger, limits, 100, 0.0)
 
 
@@ -258,7 +259,7 @@ def test_a_clock_that_was_wrong_keeps_no_key_out_once_it_is_right(
     if restarted:
         account = ledger.account("webui", Moment(0.0, NOON + jump))
         ledger = MemoryLedger()
-        ledger.restore("webui", account.day, account.used_today)
+        ledger.add("webui", account.day, account.used_today)
     same_day = (NOON + jump) // DAY_SECONDS == NOON // DAY_SECONDS
     counted = 0 if restarted and not same_day else before
     if same_day:

@@ -17,9 +17,9 @@ def requests(book: Book) -> float:
     return sample.value
 
 
-def test_a_request_that_another_gateway_has_let_in_and_never_began_is_not_taken_from_nothing() -> None:
+def test_a_request_of_before_a_restart_is_not_taken_from_nothing() -> None:
     book = Book()
-    book.restore([KeyUsage("webui", DAY, 0, 1, int(NOON))])
+    book.add(KeyUsage("webui", DAY, 0, 1, int(NOON)))
     book.never_began("webui", NOON)
     assert requests(book) == 0
     assert book.snapshot()[0].requests == 0

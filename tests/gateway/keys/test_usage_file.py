@@ -6,10 +6,10 @@ from pathlib import Path
 
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.keys.caller import Caller
-from reconciler.gateway.keys.desk import Desk, Ticket
+from reconciler.gateway.keys.desk import Desk
 from reconciler.gateway.keys.usage import Usage
 from reconciler.gateway.keys.usage_file import UsageFile, read
-from reconciler.wire.keys import AccessKey, KeyLimits
+from reconciler.wire.keys import AccessKey
 
 
 class _Running:
@@ -29,9 +29,7 @@ async def test_the_file_follows_a_request_that_runs_alone(tmp_path: Path) -> Non
     path, desk, request = tmp_path / "usage.json", Desk(lambda: 1000.0, lambda: 1.0), _Running()
     file = UsageFile(path, desk)
     caller = Caller("key agent", AccessKey("agent", ()))
-    opened = await desk.open(caller, "agent", KeyLimits(), 0, request)
-    assert isinstance(opened, Ticket)
-    with opened:
+    with await desk.admit(caller, (), 1, request):
         for tokens in (10, 500):
             request.so_far = Usage(3, tokens)
             file.save()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tests.mutants.mutant import Mutant
 
 from .catalogue import MUTANTS
+from .handing_over import HANDED_OVER
 from .handling import HANDLED
 from .messages import MESSAGES
 from .oversights import OVERSIGHTS
@@ -18,7 +19,7 @@ from .seconds import SECONDS
 
 GROUPS: Mapping[str, tuple[Mutant, ...]] = {
     "healing": MUTANTS,
-    "handling": HANDLED,
+    "handling": (*HANDLED, *HANDED_OVER),
     "placing": PLACED,
     "repairing": REPAIRED,
     "rolling": ROLLED,

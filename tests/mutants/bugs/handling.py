@@ -577,7 +577,7 @@ MACHINES = (
     Mutant(
         "a-freed-port-is-not-taken",
         server._Gateway.run,
-        put(IfExp, "None", 3, 4),
+        put(IfExp, "None", 1, 2),
         "an endpoint stays where nobody looks for it after its port got free",
         GATEWAY_PROCESS,
     ),

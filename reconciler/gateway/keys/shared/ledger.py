@@ -156,18 +156,13 @@ class SharedLedger:
         self._own.release(name, grant, self._by_store(now.monotonic, now.wall))
         self._touch(name)
 
-    def adopt(self, name: str, grant: Grant, now: Moment) -> None:
-        """Count a request as open that another gateway has granted. Its tokens are counted already."""
-        self._own.adopt(name, grant, self._by_store(now.monotonic, now.wall))
-        self._touch(name)
-
     def keep(self, names: frozenset[str]) -> None:
         """Forget all other keys."""
         self._own.keep(names)
 
-    def restore(self, name: str, day: int, tokens: int) -> None:
-        """Continue with a day's count from before."""
-        self._own.restore(name, day, tokens)
+    def add(self, name: str, day: int, tokens: int) -> None:
+        """Count tokens of a day that were used elsewhere, or before."""
+        self._own.add(name, day, tokens)
         self._touch(name)
 
     async def run(self) -> None:

@@ -294,7 +294,7 @@ def test_a_service_that_was_started_in_another_way_is_replaced(house: House) -> 
 SUCCEEDS = """
 import os, signal, sys, time
 from pathlib import Path
-from reconciler.bootstrap.service_lock import held, holder, inherited
+from reconciler.bootstrap.service_lock import held, holder
 lock, way = Path(sys.argv[1]), sys.argv[2]
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 if sys.argv[-1] == "--take-over":

@@ -175,7 +175,7 @@ async def test_a_gateway_that_starts_again_gives_its_slots_back_at_once_and_goes
         await a.granted(limits, 5)
         await a.die()
         again = Front("n0", "another process", LimitsStore(server.address, "restart"), 2)
-        again.ledger.restore("webui", int(time.time() // DAY_SECONDS), 20)  # its file was written before
+        again.ledger.add("webui", int(time.time() // DAY_SECONDS), 20)  # its file was written before
         try:
             await eventually(lambda: again.ledger.shared)
             grant = await b.granted(limits, 65)  # of the minute: 30 and 5 were taken
