@@ -457,7 +457,7 @@ LETHAL = (
     Mutant(
         "a-body-may-take-for-ever",
         request_body.read_body,
-        put(Call, "asyncio.timeout(None)", 9, 13),
+        put(Call, "asyncio.timeout(None)", 9, 14),
         "clients that never send their body hold connections for ever",
         BODIES,
     ),
