@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reconciler.errors import ReconcilerError
+from reconciler.wire import answers
 from reconciler.wire.figures import ShowSeries
 
 from .feed import Feed
@@ -48,7 +48,7 @@ class Exposition:
         await Response(written(body), 200, headers, CONTENT_TYPE)(scope, receive, send)
 
 
-def written(body: Mapping[str, Any] | None) -> bytes:
+def written(body: answers.MetricFamilies | None) -> bytes:
     """Return the exposition of the controller's answer to ``ShowSeries``. ``body``: None without an answer."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Gauges(body))
@@ -56,7 +56,7 @@ def written(body: Mapping[str, Any] | None) -> bytes:
 
 
 class _Gauges(Collector):
-    def __init__(self, body: Mapping[str, Any] | None) -> None:
+    def __init__(self, body: answers.MetricFamilies | None) -> None:
         self._body = body
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

@@ -23,7 +23,7 @@ from reconciler.wire.admin import (
     ShowStatus,
     ShowUsage,
 )
-from reconciler.wire.answers import Asks
+from reconciler.wire.answers import Asks, ControllerStatus, EventEntry
 from reconciler.wire.figures import ShowMetrics
 
 from .snapshot import Snapshot
@@ -34,8 +34,6 @@ log = logging.getLogger(__name__)
 WAIT_SECONDS = 25.0
 """Longest time that the controller may delay an answer while nothing changes."""
 ANSWER_SECONDS = 15.0
-LAYER = ("operations", "operationsInForce")
-"""Fields of the status that are others when operations come into force or end."""
 A = TypeVar("A")
 EVENTS_AT_ONCE = 1000
 EVENTS_MAX = 500
@@ -164,12 +162,12 @@ class Feed:
             raise Unreachable(self.snapshot.lost or "the controller has not answered yet")
         return await _ask(self._client, message)
 
-    async def answered(self, message: Any) -> Any:
-        """Return the answer, or ``{"problem": text}`` if there is none."""
+    async def answered(self, message: Asks[A]) -> A | str:
+        """Return the answer, or a text with the reason if there is none."""
         try:
             return await self.ask(message)
         except ReconcilerError as error:
-            return {"problem": str(error)}
+            return str(error)
 
     async def _objects(self, client: RpcClient) -> None:
         seen = ""
@@ -177,12 +175,12 @@ class Feed:
             objects = await _ask(client, Get(seen=seen, wait_seconds=WAIT_SECONDS))
             if objects["version"] != seen:
                 seen = objects["version"]
-                status, ranks, plan = [
-                    await _ask(client, message)
-                    for message in (ShowStatus(), Get("Rank"), ShowPlan(last=True))
-                ]
+                status, ranks = await _ask(client, ShowStatus()), await _ask(client, Get("Rank"))
                 self._update(
-                    objects=tuple(objects["items"]), ranks=tuple(ranks["items"]), plan=plan, status=status
+                    objects=tuple(objects["items"]),
+                    ranks=tuple(ranks["items"]),
+                    plan=await _ask(client, ShowPlan(last=True)),
+                    status=status,
                 )
             await self._pause()
 
@@ -192,7 +190,7 @@ class Feed:
         while True:
             now = await self.changed(number)
             number = now.number
-            if now.status and layer != (layer := tuple(now.status.get(field) for field in LAYER)):
+            if now.status and layer != (layer := _layer(now.status)):
                 operations = tuple((await _ask(client, Get("Operation")))["items"])
                 if operations != self.snapshot.operations:
                     self._update(operations=operations)
@@ -218,7 +216,7 @@ class Feed:
 
     async def _events(self, client: RpcClient) -> None:
         last = 0
-        kept: tuple[Any, ...] = ()
+        kept: tuple[EventEntry, ...] = ()
         while True:
             answer = await _ask(
                 client, ListEvents(last, EVENTS_AT_ONCE, wait_seconds=WAIT_SECONDS * bool(last))
@@ -308,6 +306,11 @@ async def _ask(client: RpcClient, message: Asks[A]) -> A:
     answer = await client.request(message, timeout=WAIT_SECONDS + ANSWER_SECONDS)
     body: A = answer.body
     return body
+
+
+def _layer(status: ControllerStatus) -> tuple[str | None, int | None]:
+    """Return what is different when operations come into force or end."""
+    return status.get("operations"), status.get("operationsInForce")
 
 
 def _first(errors: BaseExceptionGroup[Any]) -> str:

@@ -35,7 +35,7 @@ async def changes(feed: Feed, pages: Pages, page: Page, name: str) -> AsyncItera
     with feed.watching():
         snapshot = await asked(feed, page, name)
         while True:
-            if snapshot.answer.get("problem"):
+            if isinstance(snapshot.answer, str) and page.asks is not None:
                 snapshot = await asked(feed, page, name)
             parts = pages.parts(page, name, snapshot)
             changed: dict[str, str] = {}

@@ -12,7 +12,9 @@ import jinja2
 from markupsafe import Markup
 
 from reconciler import __version__
+from reconciler.wire import answers
 from reconciler.wire.admin import ShowCommit
+from reconciler.wire.answers import Asks
 
 from .files import address_of
 from .snapshot import Snapshot
@@ -57,7 +59,7 @@ class Page:
     """Scripts in addition to those of every page."""
     reloads: bool = True
     """True if the page reloads by itself without scripts; false if people type on it."""
-    asks: Callable[[str], Any] | None = None
+    asks: Callable[[str], Asks[answers.ShownCommit]] | None = None
     """From the page's name to the question for this page alone; ``Snapshot.answer`` has the answer."""
     query: str = ""
     """The field of the address's query with the page's name, if its path has none."""

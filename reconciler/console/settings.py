@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reconciler.resources.gateway import CONSOLE_LISTEN
 from reconciler.wire.front import Tls
+from reconciler.wire.objects import ConsoleSpec
 
 from .snapshot import Snapshot
 
@@ -50,12 +51,12 @@ def settings_of(snapshot: Snapshot, keys_before: bool = False) -> Settings:
     A field that an older controller leaves out has the kind's default. ``keys_before``: the last known value of ``keys``,
     which applies until the Gateway is known again.
     """
-    gateways = snapshot.of_kind("Gateway")
-    if not gateways:
+    gateway = snapshot.gateway
+    if gateway is None:
         known = bool(snapshot.status.get("revision"))
         return Settings(CONSOLE_LISTEN, keys_before and not known)
-    spec = gateways[0]["spec"]
-    declared, auth, tls = spec.get("console", {}), spec.get("auth"), spec.get("tls")
+    spec = gateway["spec"]
+    declared, auth, tls = spec.get("console") or ConsoleSpec(), spec.get("auth"), spec.get("tls")
     return Settings(
         declared.get("listen", CONSOLE_LISTEN) if declared.get("enabled", True) else None,
         keys_before if auth is None else auth["mode"] == "keys",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
 from reconciler.wire import answers
-
-Body = Mapping[str, Any]
-"""A JSON object; ``wire.admin`` documents each answer."""
+from reconciler.wire import objects as wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +20,11 @@ class Snapshot:
     """Time of the controller's last answer, in seconds since the Unix epoch; 0 before the first."""
     lost: str = ""
     """The reason why it does not answer now; empty while it does."""
-    status: Body = field(default_factory=dict)
-    """``ShowStatus``."""
-    objects: tuple[Body, ...] = ()
+    status: answers.ControllerStatus = field(default_factory=lambda: cast(answers.ControllerStatus, {}))
+    """``ShowStatus``; empty before the first answer."""
+    objects: tuple[wire.Object, ...] = ()
     """``Get``: manifests with their status."""
-    ranks: tuple[answers.Rank, ...] = ()
+    ranks: tuple[wire.Rank, ...] = ()
     """``Get("Rank")``."""
     plan: answers.Planned = field(default_factory=lambda: answers.Planned(steps=[], waiting=[], refused=[]))
     """``ShowPlan``."""
@@ -36,43 +34,58 @@ class Snapshot:
     """``ListEvents``, oldest first."""
     usage: answers.Usage = field(default_factory=lambda: answers.Usage(nodes=[], ranks=[], unobserved=[]))
     """``ShowUsage``."""
-    metrics: Mapping[str, Body] = field(default_factory=dict)
+    metrics: Mapping[str, answers.Metrics] = field(default_factory=dict)
     """``ShowMetrics`` for each of ``view.metrics.RANGES``, by its name."""
     commits: answers.Commits = field(
         default_factory=lambda: answers.Commits(version="", items=[], problem=None)
     )
     """``ListCommits``."""
-    remote: Body = field(default_factory=dict)
+    remote: answers.SourceState = field(default_factory=lambda: answers.SourceState())
     """``ShowSource``; empty if manifests come from no remote repository."""
-    operations: tuple[Body, ...] = ()
+    operations: tuple[wire.Operation, ...] = ()
     """``Get("Operation")``."""
-    answer: Body = field(default_factory=dict)
-    """The answer to one page's own question; ``{"problem": text}`` if the controller refused or did not answer."""
+    answer: answers.ShownCommit | str = "the controller was not asked"
+    """The answer to one page's own question; a text with the reason if there is none."""
 
-    def of_kind(self, kind: str) -> tuple[Body, ...]:
-        """Return the objects of a kind, in the controller's order."""
-        return tuple(each for each in self.objects if each["kind"] == kind)
+    @property
+    def nodes(self) -> tuple[wire.Node, ...]:
+        """Return the Nodes, in the controller's order, as all the following."""
+        return tuple(each for each in self.objects if each["kind"] == "Node")
 
-    def named(self, kind: str, name: str) -> Body | None:
+    @property
+    def fabrics(self) -> tuple[wire.Fabric, ...]:
+        """Return the Fabrics."""
+        return tuple(each for each in self.objects if each["kind"] == "Fabric")
+
+    @property
+    def deployments(self) -> tuple[wire.ModelDeployment, ...]:
+        """Return the ModelDeployments."""
+        return tuple(each for each in self.objects if each["kind"] == "ModelDeployment")
+
+    @property
+    def gateway(self) -> wire.Gateway | None:
+        """Return the Gateway; None without one."""
+        return next((each for each in self.objects if each["kind"] == "Gateway"), None)
+
+    @property
+    def keys(self) -> tuple[wire.ApiKey, ...]:
+        """Return the ApiKeys."""
+        return tuple(each for each in self.objects if each["kind"] == "ApiKey")
+
+    def node(self, name: str) -> wire.Node | None:
+        """Return a Node; None if there is none."""
+        return next((each for each in self.nodes if each["metadata"]["name"] == name), None)
+
+    def deployment(self, name: str) -> wire.ModelDeployment | None:
+        """Return a ModelDeployment; None if there is none."""
+        return next((each for each in self.deployments if each["metadata"]["name"] == name), None)
+
+    def named(self, kind: str, name: str) -> wire.Object | None:
         """Return an object; None if there is none."""
-        return next((each for each in self.of_kind(kind) if each["metadata"]["name"] == name), None)
+        found = (each for each in self.objects if each["kind"] == kind and each["metadata"]["name"] == name)
+        return next(found, None)
 
     def planned(self, of: str) -> Iterator[answers.Obstacle]:
         """Return what the plan waits for and refuses of an object, ``kind/name`` in lower case."""
         yield from (entry for entry in self.plan["refused"] if entry["object"] == of)
         yield from (entry for entry in self.plan["waiting"] if entry["object"] == of)
-
-
-def condition(each: Body, type: str) -> Body:
-    """Return a condition of an object; an empty one with the status ``Unknown`` if it has none yet.
-
-    ``seen`` is its message without ``person``, the steps for a person, which are empty if there are none.
-    """
-    none = {"type": type, "status": "Unknown", "reason": "", "message": "", "lastTransitionTime": None}
-    found = next((found for found in each["status"]["conditions"] if found["type"] == type), none)
-    return {"seen": found["message"], "person": "", **found}
-
-
-def is_true(each: Body, type: str) -> bool:
-    """Return whether a condition holds."""
-    return bool(condition(each, type)["status"] == "True")

@@ -19,6 +19,7 @@ from reconciler.resources.operation import Operation
 from reconciler.state import Desired, GatewayObservation, Memory, NodeName, NodeObservation, Observed, Plan
 from reconciler.state.identity import ObjectKey
 from reconciler.state.operations import Operations
+from reconciler.wire import answers
 
 from . import declared
 from .form import Malformed, outline, read
@@ -123,7 +124,7 @@ def facts_of(
     )
 
 
-def written(facts: Facts, desired: Desired, product: str) -> dict[str, Any]:
+def written(facts: Facts, desired: Desired, product: str) -> answers.FactsFile:
     """Return the content of a file, every text in the form that may leave the cluster.
 
     ``desired``: the manifests, whose texts need no disguise. ``product``: the version that records.

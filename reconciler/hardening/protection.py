@@ -3,11 +3,10 @@ rules."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes.root_commands import needed
 from reconciler.state import NodeName
+from reconciler.wire import answers
 
 from . import nftables, pf
 from .policy import policy
@@ -16,7 +15,7 @@ WRITERS = {"Darwin": pf, "Linux": nftables}
 """The writers of firewall rules, by ``uname -s``."""
 
 
-def body(world: World, name: NodeName, own_user: str) -> dict[str, Any]:
+def body(world: World, name: NodeName, own_user: str) -> answers.Protection:
     """Return plain JSON about a node. Raises ``ValueError`` if its rules cannot be written."""
     rights = needed(world, name)
     wanted = policy(world, name, own_user)

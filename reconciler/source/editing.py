@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from reconciler.resources import Fabric, Manifest
+from reconciler.wire import answers
 
 from .yaml import fields
 from .yaml.documents import Document, load, parse
@@ -57,7 +58,7 @@ class ObjectDiff:
     action: Action
     text: str
 
-    def body(self) -> dict[str, str]:
+    def body(self) -> answers.ObjectChange:
         """Return its form for `-o json`."""
         return {"kind": self.kind, "name": self.name, "action": self.action, "diff": self.text}
 

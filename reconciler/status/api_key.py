@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reconciler.resources.api_key import ApiKey
 from reconciler.state.identity import ObjectKey
+from reconciler.wire import objects
 
 from .snapshots import Readiness, Snapshots
 
 DAY_SECONDS = 86_400
+
+
+class _Fields(objects.UsedKey, total=False):
+    """As the store keeps them, with times in seconds since the Unix epoch."""
+
+    lastUsedAt: float | None  # noqa: N815 - a field of the wire
 
 
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
@@ -18,7 +23,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     assert isinstance(key, ApiKey)
     spec = key.spec
     expires = spec.expires.timestamp() if spec.expires else None
-    extra = {"expiresAt": expires, "models": list(spec.models), **_used(name, snapshots)}
+    extra: _Fields = {"expiresAt": expires, "models": list(spec.models), **_used(name, snapshots)}
     if spec.revoked:
         text = "the key is revoked: requests with it are refused; delete it when nobody has to know why"
         return Readiness(False, "Revoked", text, extra)
@@ -45,7 +50,7 @@ def _previous(key: ApiKey, snapshots: Snapshots) -> str:
     return f"; its secret from before the last rotation is good until {last:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _used(name: str, snapshots: Snapshots) -> dict[str, Any]:
+def _used(name: str, snapshots: Snapshots) -> _Fields:
     """Return the use of the key, as far as the gateway has reported it."""
     gateway = snapshots.observed.gateway
     used = next((each for each in gateway.usage if each.name == name), None) if gateway is not None else None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from reconciler.errors import few_names
 from reconciler.resources.gateway import GatewayTls
 from reconciler.state import ServedCertificate
+from reconciler.wire import objects
 
 from .snapshots import ConditionState, Snapshots
 
@@ -39,7 +39,7 @@ def steps(tls: GatewayTls) -> str:
     )
 
 
-def as_json(seen: ServedCertificate | None) -> dict[str, Any] | None:
+def as_json(seen: ServedCertificate | None) -> objects.Certificate | None:
     """Return a certificate as the status shows it."""
     if seen is None:
         return None

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reconciler.resources import ModelDeployment
 from reconciler.state import DeploymentName, GroupRecord, Observed, WaitingFor
+from reconciler.wire import objects
 from reconciler.wire.launch import Phase
 from reconciler.wire.weights import PromptReuse
 
 from .model_routes import serving
 from .snapshots import Readiness, Snapshots
 from .weights import prompt_reuse
+
+
+class _Group(objects.GroupFields):
+    """As the store keeps it, with its time in seconds since the Unix epoch."""
+
+    since: float
+
+
+class _Fields(objects.ReplicaFields):
+    """The same of a deployment."""
+
+    groups: list[_Group]
 
 
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
@@ -21,7 +32,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     groups = [_group(record, snapshots.observed, 0 < wanted <= record.replica.index) for record in records]
     own = sum(group["ready"] and group["replica"] < wanted for group in groups)
     count = min(wanted, sum(group["ready"] for group in groups))
-    body = {
+    body: _Fields = {
         "replicas": wanted,
         "readyReplicas": count,
         "updatedReplicas": sum(record.replica.index < wanted for record in records) - _later(name, snapshots),
@@ -61,42 +72,32 @@ def _prompt_reuse(deployment: ModelDeployment, snapshots: Snapshots) -> str:
     return prompt_reuse(model.spec.source.folder, snapshots.observed) if model else "unknown"
 
 
-def _group(record: GroupRecord, observed: Observed, extra: bool) -> dict[str, Any]:
+def _group(record: GroupRecord, observed: Observed, extra: bool) -> _Group:
     current = {rank: seen.report.phase for rank, seen in observed.group(record).items()}
     phases = [current.get(rank, Phase.STARTING) for rank in range(len(record.members))]
     least = Phase.EXITED if Phase.EXITED in phases else min(phases, key=Phase.ALL.index)
-    return {
+    failed, serves = observed.failed(record.replica), serving(record, observed) is not None
+    found: _Group = {
         "replica": record.replica.index,
-        **({"extra": True} if extra else {}),
         "epoch": record.epoch,
         "phase": least,
         "nodes": list(record.members),
         "ports": f"{record.port}-{record.port + len(record.members)}",
-        **({"context": record.context} if record.context else {}),
         "memory": {"bytes": record.rank_bytes, "basis": "guessed" if record.guessed else "computed"},
-        **(_spread(record) if len(record.members) > 1 else {}),
-        "ready": serving(record, observed) is not None,
+        "ready": serves,
         "since": record.proven_at or record.created_at,
-        **_failure(record, observed),
     }
-
-
-def _failure(record: GroupRecord, observed: Observed) -> dict[str, Any]:
-    """Return the end of the last group, and the rank whose log explains it, until another group serves."""
-    failed = observed.failed(record.replica)
-    if failed is None or serving(record, observed) is not None:
-        return {}
-    return {"failed": {"rank": str(failed.report.id), "node": failed.node, "text": failed.ending_text}}
-
-
-def _spread(record: GroupRecord) -> dict[str, str]:
-    """Return the split and the transport of a group of several ranks, with the reasons."""
-    return {
-        "strategy": _because(record.strategy, record.strategy_why),
-        "transport": _because(record.transport, record.transport_why),
-        "transportName": record.transport,
-        "transportWhy": record.transport_why,
-    }
+    if extra:
+        found["extra"] = True
+    if record.context:
+        found["context"] = record.context
+    if len(record.members) > 1:
+        found["strategy"] = _because(record.strategy, record.strategy_why)
+        found["transport"] = _because(record.transport, record.transport_why)
+        found["transportName"], found["transportWhy"] = record.transport, record.transport_why
+    if failed is not None and not serves:  # of the group before, until another one serves
+        found["failed"] = {"rank": str(failed.report.id), "node": failed.node, "text": failed.ending_text}
+    return found
 
 
 def _because(choice: str, why: str) -> str:

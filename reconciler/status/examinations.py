@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 from reconciler.state import Desired, NodeName, Observed
+from reconciler.wire import objects
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import FailedExamination
 
@@ -38,7 +38,7 @@ def failed(path: str, desired: Desired, observed: Observed) -> dict[NodeName, Fa
     }
 
 
-def as_json(path: str, desired: Desired, observed: Observed) -> dict[str, Any]:
+def as_json(path: str, desired: Desired, observed: Observed) -> objects.ModelFields:
     """Return the status fields: how it is known what ranks need, and the failed examinations."""
     reports = [report for _, report in _reports(path, desired, observed) if report.present]
     told = [share for report in reports for shares in report.shares.values() for share in shares]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from reconciler.state.machine.links import LinkState, LinkStatus
+from reconciler.wire import objects
 
 from .snapshots import Readiness, Snapshots
 
@@ -33,7 +33,7 @@ def readiness(links: Sequence[LinkStatus]) -> Readiness:
     """Return ready if every declared link is known to be fine, with a row for each cable."""
     declared = [link for link in links if link.state is not LinkState.UNDECLARED]
     counts = Counter(link.state for link in declared)
-    extra = {
+    extra: objects.FabricFields = {
         "connected": counts[LinkState.CONNECTED],
         "undeclared": len(links) - len(declared),
         "links": [_row(link) for link in links],
@@ -51,14 +51,16 @@ def readiness(links: Sequence[LinkStatus]) -> Readiness:
     return Readiness(False, reason, f"{summary}: {', '.join(texts[:NAMED_MAX])}{more}", extra)
 
 
-def _row(link: LinkStatus) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "ends": [str(end) for end in link.link],
-        "state": link.state.value,
-        "gbps": link.gbps,
-        "interfaces": list(link.interfaces),
-        "addresses": list(link.addresses),
-        "text": link.text,
-        "person": link.person,
-    }
-    return {name: value for name, value in row.items() if value not in (None, "", ["", ""])}
+def _row(link: LinkStatus) -> objects.Link:
+    row: objects.Link = {"ends": [str(end) for end in link.link], "state": link.state.value}
+    if link.gbps is not None:
+        row["gbps"] = link.gbps
+    if any(link.interfaces):
+        row["interfaces"] = list(link.interfaces)
+    if any(link.addresses):
+        row["addresses"] = list(link.addresses)
+    if link.text:
+        row["text"] = link.text
+    if link.person:
+        row["person"] = link.person
+    return row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from reconciler.errors import few_names
 from reconciler.resources import Gateway, Manifest
@@ -12,6 +11,7 @@ from reconciler.resources.api_key import ApiKey
 from reconciler.resources.gateway import GatewayAccessLog
 from reconciler.state import FrontObservation, NodeName
 from reconciler.state.fronts import fronts_without_way, unknown_fronts
+from reconciler.wire import objects
 from reconciler.wire.front import AccessLog, LimitsStore, Tls
 from reconciler.wire.generation import Routes
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, digest_of
@@ -30,7 +30,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         return Readiness(
             False, "NotListening", "the gateway is not listening", {"endpoint": None, "pid": None}
         )
-    extra: dict[str, Any] = {"endpoint": gateway.endpoint, "pid": gateway.pid}
+    extra: objects.GatewayFields = {"endpoint": gateway.endpoint, "pid": gateway.pid}
     if gateway.certificate is not None:
         extra["certificate"] = certificate.as_json(gateway.certificate)
     if gateway.limits is not None:
@@ -61,7 +61,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     return Readiness(True, "Listening", message, extra)
 
 
-def _other(seen: FrontObservation) -> dict[str, Any]:
+def _other(seen: FrontObservation) -> objects.Front:
     return {
         "node": seen.node,
         "listen": seen.listen,

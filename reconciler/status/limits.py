@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from reconciler.state import LimitsObservation
+from reconciler.wire import objects
 
 from .snapshots import ConditionState, Snapshots
 
@@ -35,7 +35,7 @@ def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
     return (ConditionState(TYPE, True, "StoreAway", "; ".join(away), person),)
 
 
-def as_json(seen: LimitsObservation | None) -> dict[str, Any] | None:
+def as_json(seen: LimitsObservation | None) -> objects.CountedLimits | None:
     """Return the counting of limits as the status shows it."""
     if seen is None:
         return None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from reconciler.state import MachineFacts, PortFacts
+from reconciler.wire import objects
+
+F = TypeVar("F")
 
 
-def as_json(facts: MachineFacts) -> dict[str, Any]:
-    """Return plain JSON for ``mac``; empty before the first probe. Values that change all the time and hardware
-    identifiers are left out."""
-    found = _known(
+def as_json(facts: MachineFacts) -> objects.Mac:
+    """Return ``mac``; empty before the first probe. Values that change all the time and hardware identifiers are left
+    out."""
+    return _known(
+        objects.Mac,
         {
             "model": facts.model,
             "chip": facts.chip,
@@ -38,13 +42,13 @@ def as_json(facts: MachineFacts) -> dict[str, Any]:
             "strayRanks": facts.stray_ranks,
             "ports": [_port(port) for port in facts.ports],
             "notKnown": dict(facts.unknown),
-        }
+        },
     )
-    return {"mac": found} if found else {}
 
 
-def _port(port: PortFacts) -> dict[str, Any]:
+def _port(port: PortFacts) -> objects.Port:
     return _known(
+        objects.Port,
         {
             "receptacle": port.receptacle,
             "interface": port.interface,
@@ -59,9 +63,12 @@ def _port(port: PortFacts) -> dict[str, Any]:
             "address": "none" if port.address == "" else port.address,
             "mappedGid": port.mapped_gid,
             "gidIndex": port.gid_index,
-        }
+        },
     )
 
 
-def _known(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
+def _known(kind: type[F], fields: dict[str, Any]) -> F:
+    """Return the fields that are known. All of them must be fields of ``kind``."""
+    assert kind.__annotations__.keys() >= fields.keys()
+    found = {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
+    return cast(F, found)

@@ -15,6 +15,7 @@ from reconciler.state import (
     RefusedBecause,
     WaitingFor,
 )
+from reconciler.wire import objects
 from reconciler.wire.node import HeldBy, NodeReport
 
 from . import machine, weights
@@ -33,10 +34,10 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     seen = snapshots.observed.nodes.get(NodeName(name))
     if seen is None or seen.report is None:
         text = seen.problem if seen and seen.problem else "no answer from its agent yet"
-        return Readiness(False, "AgentNotReached", text, {"agent": "unknown", "ranks": 0})
+        return Readiness(False, "AgentNotReached", text, objects.NodeFields(agent="unknown", ranks=0))
     report = seen.report
     reached = seen.contact is Contact.REACHED
-    extra = {
+    extra: objects.NodeFields = {
         "agent": seen.contact.value,
         "ranks": sum(rank.exit is None for rank in report.ranks),
         "memoryBytes": report.memory_bytes,
@@ -45,8 +46,9 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         + (", emulated" if report.emulated else ""),
         "runtime": dict(report.runtime or {}),
         "bootId": report.boot_id,
-        **machine.as_json(seen.facts),
     }
+    if mac := machine.as_json(seen.facts):
+        extra["mac"] = mac
     if not reached and snapshots.desired.stopping:
         return Readiness(False, "Stopped", "its agent was stopped with the cluster", extra)
     if seen.contact is Contact.UNREACHABLE:

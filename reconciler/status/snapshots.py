@@ -65,6 +65,6 @@ class Readiness(NamedTuple):
     ready: bool
     reason: str
     message: str
-    extra: dict[str, Any]
+    extra: Mapping[str, Any]
     person: str = ""
     """The exact steps that only a person can take; empty if there are none."""

@@ -7,8 +7,16 @@ import math
 from reconciler.resources.operation import written_moment
 from reconciler.resources.sync_window import SyncWindow
 from reconciler.state.identity import ObjectKey
+from reconciler.wire import objects
 
 from .snapshots import Readiness, Snapshots
+
+
+class _Fields(objects.WindowState):
+    """As the store keeps them, with times in seconds since the Unix epoch."""
+
+    until: float | None
+    begins: float | None
 
 
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
@@ -18,7 +26,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     now, held = snapshots.now, snapshots.desired.held_changes
     holds = [str(each.object) for each in held.changes if name in each.windows] if held is not None else []
     end, begin = window.spec.end(now), window.spec.next_begin(now)
-    extra = {
+    extra: _Fields = {
         "active": end is not None,
         "until": None if end is None or math.isinf(end) else end,
         "begins": None if math.isinf(begin) else begin,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from reconciler.state import Desired, Observed
 from reconciler.state.machine.weights import failed, gigabytes, present, progress, running, slow
+from reconciler.wire import objects
 from reconciler.wire.node import ModelReport, NodeReport
 from reconciler.wire.weights import FetchProblem
 
@@ -25,14 +25,14 @@ def of_model(name: str, snapshots: Snapshots) -> Readiness:
 
 def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:
     """Return the readiness of weights at a path."""
-    found = {}
+    found = dict[str, str]()
     size = 0
     for node, seen in sorted(observed.nodes.items()):
         report = seen.model(path)
         if node in desired.nodes and report is not None and not report.examining:
             found[node] = report.problem or ("present" if report.present else "missing")
             size = max(size, report.weights_bytes)
-    extra: dict[str, Any] = {"weightsBytes": size, "nodes": found}
+    extra: objects.ModelFields = {"weightsBytes": size, "nodes": found}
     if not found:
         return Readiness(False, "NotLookedFor", "no node has checked the weights yet", extra)
     lacking = [node for node, state in found.items() if state != "present"]
@@ -61,7 +61,7 @@ def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
     seen = {node: each.model(path) for node, each in sorted(observed.nodes.items()) if node in desired.nodes}
     stands = {node: _stand(report) for node, report in seen.items() if report is not None}
     size = max((report.weights_bytes for report in seen.values() if report is not None), default=0)
-    extra: dict[str, Any] = {
+    extra: objects.ModelFields = {
         "weightsBytes": size,
         "nodes": {node: stand.text for node, stand in stands.items()},
     }

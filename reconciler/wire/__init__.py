@@ -17,6 +17,8 @@ module             conversation
 ``weights``        agent and fetcher: weights that a node fetches
 ``group``          rank 0 and the other ranks of its group
 ``admin``          command line and controller
+``answers``        the types of the controller's answers to command line and console
+``objects``        the types of the objects in these answers
 ``handover``       a gateway and its successor
 ``paths``          the sockets of a node
 ``file_identity``  whether a lock, socket or folder was replaced

@@ -7,35 +7,59 @@ Requests and answers are paired as in ``node``: ``"call": n`` and ``"reply": n``
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple, overload
 
 from .answers import (
+    A,
     Approved,
     Asks,
     Commits,
     ControllerStatus,
     DoctorAnswer,
     Events,
+    FollowedPush,
+    Foreseen,
     Incidents,
+    JudgedPush,
+    LogPiece,
+    Nothing,
     Placements,
     Planned,
+    Protection,
+    RecordedFacts,
     ShownCommit,
+    SourceState,
+    Trial,
     Usage,
+    Verification,
 )
 from .codec import Hello, Refused, message, vocabulary
 from .figures import ShowMetrics, ShowSeries
 from .launch import RankId
 from .manifests import Compare, Validate
+from .objects import (
+    DeploymentList,
+    FabricList,
+    GatewayList,
+    ItemList,
+    NodeList,
+    ObjectList,
+    OperationList,
+    RankList,
+)
 from .operate import Operate
+
+if TYPE_CHECKING:
+    from typing import Literal
 
 
 @message("get")
 @dataclasses.dataclass(frozen=True)
-class Get(Asks[Any]):
-    """Objects as ``{"revision", "version", "items": [{apiVersion, kind, metadata, spec, status}]}``.
+class Get(Asks[A]):
+    """Ask for objects.
 
-    ``kind`` is one of the manifest kinds or ``Rank``; None is all manifest kinds. ``version`` changes with
-    every change: while it equals ``seen``, the answer is held back for ``wait_seconds``.
+    ``kind`` is one of the manifest kinds, ``Operation`` or ``Rank``; None is all manifest kinds. While the version of
+    the answer equals ``seen``, it is held back for ``wait_seconds``.
     """
 
     kind: Optional[str] = None
@@ -44,6 +68,39 @@ class Get(Asks[Any]):
     wait_seconds: float = 0.0
     ended: bool = False
     """Include ranks that have ended, as long as their nodes keep them."""
+
+    if TYPE_CHECKING:  # a kind that is written down has a type
+
+        @overload
+        def __init__(self: Get[NodeList], kind: Literal["Node"], name: Optional[str] = None) -> None: ...
+        @overload
+        def __init__(self: Get[FabricList], kind: Literal["Fabric"], name: Optional[str] = None) -> None: ...
+        @overload
+        def __init__(self: Get[GatewayList], kind: Literal["Gateway"]) -> None: ...
+        @overload
+        def __init__(
+            self: Get[DeploymentList], kind: Literal["ModelDeployment"], name: Optional[str] = None
+        ) -> None: ...
+        @overload
+        def __init__(self: Get[OperationList], kind: Literal["Operation"]) -> None: ...
+        @overload
+        def __init__(
+            self: Get[RankList], kind: Literal["Rank"], name: Optional[str] = None, *, ended: bool = False
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: Get[ObjectList], kind: None = None, *, seen: str = "", wait_seconds: float = 0.0
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: Get[ItemList],
+            kind: Optional[str],
+            name: Optional[str] = None,
+            *,
+            seen: str = "",
+            wait_seconds: float = 0.0,
+        ) -> None: ...
+        def __init__(self, *_: object, **__: object) -> None: ...
 
 
 @message("plan")
@@ -63,11 +120,8 @@ class ShowUsage(Asks[Usage]):
 
 @message("foresee")
 @dataclasses.dataclass(frozen=True)
-class Preview(Asks[Any]):
-    """Ask what the controller would do with other manifests; ``files`` are all of them, text by name. The answer:
-    ``{"removes": ["kind/name"], "of", "serving": ["kind/name"], "held": bool, "suspended", "tooLarge": [text], "plan":
-    {...}, "replicas": [{"object", "replica", "nodes", "moves": [node] or None, "ends": bool, "text"}]}``. ``serving``:
-    those in ``removes`` that serve and are not ``allowed``. ``plan``: of held manifests, the plan after an approval."""
+class Preview(Asks[Foreseen]):
+    """Ask what the controller would do with other manifests; ``files`` are all of them, text by name."""
 
     files: Mapping[str, str]
     operations: Optional[Mapping[str, str]] = None
@@ -78,14 +132,14 @@ class Preview(Asks[Any]):
 
 @message("facts")
 @dataclasses.dataclass(frozen=True)
-class ShowFacts(Asks[Any]):
-    """Ask for the recorded facts, as a file that may leave the cluster: ``{"facts": {...}, "settled": bool}``."""
+class ShowFacts(Asks[RecordedFacts]):
+    """Ask for the recorded facts, as a file that may leave the cluster."""
 
 
 @message("judge_push")
 @dataclasses.dataclass(frozen=True)
-class JudgePush(Asks[Any]):
-    """Ask, before git accepts a push to ``ref``, what it would mean: ``{"accept": bool, "lines": [text for the pusher]}``.
+class JudgePush(Asks[JudgedPush]):
+    """Ask, before git accepts a push to ``ref``, what it would mean.
 
     Refused if the controller does not read ``repository``.
     """
@@ -103,7 +157,7 @@ class JudgePush(Asks[Any]):
 
 @message("judge_operations")
 @dataclasses.dataclass(frozen=True)
-class JudgeOperations(Asks[Any]):
+class JudgeOperations(Asks[JudgedPush]):
     """Ask the same question before git accepts a push to the branch of operations."""
 
     repository: str
@@ -116,10 +170,10 @@ class JudgeOperations(Asks[Any]):
 
 @message("follow_push")
 @dataclasses.dataclass(frozen=True)
-class FollowPush(Asks[Any]):
-    """Ask for the outcome of a pushed revision: ``{"version", "done": bool, "lines": [text for the pusher]}``.
+class FollowPush(Asks[FollowedPush]):
+    """Ask for the outcome of a pushed revision.
 
-    While ``version`` equals ``seen``, the answer is held back for ``wait_seconds``.
+    While its version equals ``seen``, the answer is held back for ``wait_seconds``.
     """
 
     revision: str
@@ -197,8 +251,8 @@ class ShowCommit(Asks[ShownCommit]):
 
 @message("rank_log")
 @dataclasses.dataclass(frozen=True)
-class ReadRankLog(Asks[Any]):
-    """Output of a rank, as ``{"text", "offset", "node", "begin", "restBytes"}``, like ``node.Log``."""
+class ReadRankLog(Asks[LogPiece]):
+    """Ask for a piece of a rank's output."""
 
     id: RankId
     bytes_max: int
@@ -213,7 +267,7 @@ class ShowStatus(Asks[ControllerStatus]):
 
 @message("look")
 @dataclasses.dataclass(frozen=True)
-class Look(Asks[Any]):
+class Look(Asks[Nothing]):
     """Look again at ``name``: ``source`` after a push, ``remote`` if there may be something new in the remote repository.
     ``at``: the sender's own time stamp."""
 
@@ -223,12 +277,10 @@ class Look(Asks[Any]):
 
 @message("source")
 @dataclasses.dataclass(frozen=True)
-class ShowSource(Asks[Any]):
-    """The state of the remote repository; empty where there is none.
+class ShowSource(Asks[SourceState]):
+    """Ask for the state of the remote repository.
 
-    ``{"url", "branch", "path", "interval", "revision", "looks", "answeredAt", "awaySince", "conditions"}``, and
-    ``problem`` where its settings cannot be read. While there were at most ``looks`` looks, the answer is held back for
-    ``wait_seconds``.
+    While there were at most ``looks`` looks, the answer is held back for ``wait_seconds``.
     """
 
     looks: int = -1
@@ -237,7 +289,7 @@ class ShowSource(Asks[Any]):
 
 @message("stop")
 @dataclasses.dataclass(frozen=True)
-class Stop(Asks[Any]):
+class Stop(Asks[Nothing]):
     """Stop every rank and every local agent, then end the controller. For ``up`` in the foreground."""
 
 
@@ -252,13 +304,10 @@ class Approve(Asks[Approved]):
 
 @message("verify")
 @dataclasses.dataclass(frozen=True)
-class Verify(Asks[Any]):
+class Verify(Asks[Verification]):
     """Hash a Model's weights on every node that has them; a damaged file is fetched again.
 
-    Without ``run`` it begins: ``{"run", ...}``. With ``run``, the answer is held back for ``wait_seconds`` while there
-    is work left: ``{"run", "done": bool, "nodes": [{"node", "phase", "doneBytes", "totalBytes", "problem", "text",
-    "files": [{"name", "size", "state"}]}]}``. For a node that shares its folder with another, ``beside`` names that
-    node instead of ``files``.
+    Without ``run`` it begins. With ``run``, the answer is held back for ``wait_seconds`` while there is work left.
     """
 
     model: str
@@ -281,10 +330,8 @@ class Doctor(Asks[DoctorAnswer]):
 
 @message("protection")
 @dataclasses.dataclass(frozen=True)
-class ShowProtection(Asks[Any]):
-    """The protection of a node that was seen: ``{"commands": [{"argv": [word], "why"}], "unknown": [text], "system",
-    "firewall": {"file", "rules": text, "unknown": [text]}}``. ``commands`` are those that sudo should allow there;
-    ``169.254.*.*`` in a word is any link-local address. ``rules`` is empty for a system without a writer."""
+class ShowProtection(Asks[Protection]):
+    """Ask for the protection of a node that was seen."""
 
     node: str
     own_user: str
@@ -293,14 +340,12 @@ class ShowProtection(Asks[Any]):
 
 @message("accept")
 @dataclasses.dataclass(frozen=True)
-class Accept(Asks[Any]):
+class Accept(Asks[Trial]):
     """Measure the groups of a deployment after bring-up, rank by rank and link by link.
 
-    Without ``run`` it begins: ``{"run", "doing": text}``. With ``run``, the same answer is held back for
-    ``wait_seconds``. The last answer is ``{"run", "doing": "", "deployment", "ok": bool, "replicas": [{"replica",
-    "epoch", "nodes", "transport", "ranks", "memoryBytes", "computeSeconds", "collective", "links", "streams", "checks":
-    [{"name", "ok": bool or None, "text", "blame"}]}]}``. ``under_load``: measure although requests are being answered.
-    ``smaller``: tokens per second of one answer by smaller groups, by their number of nodes, to compare with.
+    Without ``run`` it begins. With ``run``, the answer is held back for ``wait_seconds`` while something is measured.
+    ``under_load``: measure although requests are being answered. ``smaller``: tokens per second of one answer by smaller
+    groups, by their number of nodes, to compare with.
     """
 
     deployment: str

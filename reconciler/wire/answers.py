@@ -6,7 +6,10 @@ fields stay. Times are RFC 3339 in UTC; None is unknown or does not apply.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Generic, Sequence, TypedDict, TypeVar
+
+if TYPE_CHECKING:
+    from typing import NotRequired
 
 A = TypeVar("A", covariant=True)
 
@@ -399,22 +402,17 @@ class Findings(TypedDict):
     """The incidents that ended in the last hour."""
 
 
-class DoctorRun(TypedDict):
-    """An examination that has begun."""
+class DoctorAnswer(TypedDict):
+    """An examination. It has the fields of ``Findings`` when no node is being asked any more."""
 
     run: str
     """Identifies it: ask again with it."""
     asking: list[str]
     """The nodes that are still being asked."""
-
-
-class DoctorAnswer(DoctorRun, total=False):
-    """An examination; the other fields come when no node is being asked any more."""
-
-    nodes: list[str]
-    findings: list[Finding]
-    notKnown: list[NotKnown]
-    healed: list[HealedIncident]
+    nodes: NotRequired[list[str]]
+    findings: NotRequired[list[Finding]]
+    notKnown: NotRequired[list[NotKnown]]
+    healed: NotRequired[list[HealedIncident]]
 
 
 # --- the controller ------------------------------------------------------------------------------------
@@ -518,53 +516,492 @@ class Approved(TypedDict):
     """True if it had been approved before, and nothing was done."""
 
 
-# --- objects -------------------------------------------------------------------------------------------
+class Nothing(TypedDict):
+    """An answer without fields."""
 
 
-class RankLabels(TypedDict):
-    deployment: str
-    replica: str
-    epoch: str
-    node: str
+class SourceCondition(TypedDict):
+    """A condition of the remote repository."""
+
+    type: str
+    """``Ready`` or ``Stalled``."""
+    status: str
+    """``True`` or ``False``."""
+    reason: str
+    """The CamelCase reason."""
+    message: str
+    """The reason, for people."""
+    lastTransitionTime: str | None
 
 
-class RankMetadata(TypedDict):
-    name: str
-    labels: RankLabels
+class SourceState(TypedDict, total=False):
+    """The state of the remote repository; empty where there is none."""
+
+    url: str
+    branch: str
+    path: str
+    """The folder of its manifests; empty for the whole repository."""
+    interval: float
+    """Seconds between two looks."""
+    revision: str | None
+    """The commit that ``main`` is at."""
+    looks: int
+    """Number of looks since the controller started."""
+    answeredAt: str | None
+    """The time of its last answer."""
+    awaySince: str | None
+    """The time since which no look has succeeded; None if the last one has."""
+    conditions: list[SourceCondition]
+    problem: str
+    """Why its settings cannot be read."""
 
 
-class Rank(TypedDict):
-    """A rank, which is observed and never declared."""
+class RootCommand(TypedDict):
+    """A command that sudo should allow."""
+
+    argv: list[str]
+    """Its words; ``169.254.*.*`` in one is any link-local address."""
+    why: str
+
+
+class Firewall(TypedDict):
+    """The firewall rules of a machine."""
+
+    file: str
+    """The file that they are for; empty for a system without a writer."""
+    rules: str
+    """The text of the file; empty for a system without a writer."""
+    unknown: list[str]
+    """Facts that are missing, so that the rules would shut out machines of the cluster."""
+
+
+class Protection(TypedDict):
+    """The protection of a node."""
+
+    commands: list[RootCommand]
+    """The commands that sudo should allow there."""
+    unknown: list[str]
+    """Facts that are missing to know all of them."""
+    system: str
+    """As ``uname -s`` prints it."""
+    firewall: Firewall
+
+
+# --- changes that are not made yet -----------------------------------------------------------------------
+
+
+class CostOfChange(TypedDict):
+    """A deployment that a change concerns."""
+
+    object: str
+    """The deployment, as ``kind/name``."""
+    kind: str
+    """What happens to its groups, in a word or two."""
+    changes: list[str]
+    """The changed fields."""
+    replicas: int
+    """Number of replicas that it takes out of service."""
+    atOnce: int
+    """How many of them at a time."""
+    extra: int
+    """Number of extra replicas that may serve meanwhile."""
+    extraHasRoom: bool | None
+    """True if there is room for one; None if unknown."""
+    secondsEach: float | None
+    """Seconds for each replica; None if unknown."""
+    unservedSeconds: float | None
+    """Seconds for which nobody is served; None if unknown."""
+    text: str
+    """The same, for people."""
+
+
+class FutureReplica(TypedDict):
+    """What becomes of a group."""
+
+    object: str
+    """Its deployment, as ``kind/name``."""
+    replica: int
+    """The number of its replica."""
+    nodes: list[str]
+    """Its nodes now."""
+    moves: list[str] | None
+    """The nodes of its next group, if one is formed."""
+    ends: bool
+    """True if it ends, and no other is formed."""
+    text: str
+    """The reason, for people; empty without one."""
+    unservedSeconds: float | None
+    """Seconds for which it is out of service; None if unknown."""
+
+
+class Foreseen(TypedDict):
+    """What the controller would do with other manifests or operations."""
+
+    removes: list[str]
+    """The objects that they remove, as ``kind/name``."""
+    of: int
+    """Number of objects of these kinds."""
+    serving: list[str]
+    """Those that serve now, and that the commit would have to allow."""
+    held: bool
+    """True if a person would have to approve them; the plan is the one after an approval."""
+    suspended: str
+    """Why they would wait; empty if they would not."""
+    tooLarge: list[str]
+    """Deployments that no node could ever hold, in sentences."""
+    plan: Planned
+    replicas: list[FutureReplica]
+    changes: list[CostOfChange]
+
+
+class UsedFacts(TypedDict):
+    """The record that a plan was made with."""
+
+    recordedAt: str
+    revision: str
+    """The commit that was in force."""
+
+
+class ForeseenWithFacts(Foreseen):
+    """What the controller would do by recorded facts: ``plan -f --facts``."""
+
+    facts: UsedFacts
+
+
+class SavedForeseen(Foreseen):
+    """A plan that is kept: ``plan -f --save``."""
+
+    id: str
+    """The id of the saved plan."""
+
+
+class FactsFile(TypedDict):
+    """The content of a file of facts. ``facts.recorded`` reads it, and describes the inner parts."""
 
     kind: str
-    metadata: RankMetadata
-    deployment: str
-    replica: int
-    rank: int
-    node: str
-    pid: int | None
-    epoch: int
-    phase: str
-    detail: str
-    demand: int
-    """Number of requests."""
-    steps: int
-    stopped: bool
-    """True if a signal stopped it."""
-    silentSeconds: float
-    """Seconds without a sign of life."""
-    killed: bool
-    unkillable: bool
-    """True if SIGKILL did not end it."""
-    startedAt: str | None
-
-
-class RankList(TypedDict):
-    """Ranks, sorted by deployment, replica, epoch and number."""
-
+    version: int
+    product: str
+    at: float
     revision: str
-    items: list[Rank]
+    inForce: list[str]
+    agents: list[str]
+    nodes: dict[str, object]
+    gatewayProblem: str
+    memory: object
+    served: object
+    operations: object
 
 
-Object = Dict[str, Any]
-"""A manifest with its status: ``apiVersion``, ``kind``, ``metadata``, ``spec`` and ``status`` as its kind's page says."""
+class RecordedFacts(TypedDict):
+    """The facts that plans depend on."""
+
+    facts: FactsFile
+    settled: bool
+    """True if there is nothing to do or to wait for."""
+
+
+class JudgedPush(TypedDict):
+    """What a push would mean."""
+
+    accept: bool
+    lines: list[str]
+    """Text for the pusher."""
+
+
+class FollowedPush(TypedDict):
+    """The outcome of a push so far."""
+
+    version: str
+    """Changes with the lines."""
+    done: bool
+    lines: list[str]
+    """Text for the pusher."""
+
+
+class Operated(TypedDict):
+    """The commit of an operation."""
+
+    revision: str | None
+    """None if nothing was written."""
+    author: str
+    branches: list[str]
+    """``main``, ``operations`` or both, with a commit each."""
+    message: str
+    files: list[FileChange]
+    changes: bool
+    """True if there is something to do."""
+    text: list[str]
+    """What happens to groups, and other effects, for people."""
+    ends: list[str]
+    """The groups that would end, which needs ``force``."""
+
+
+class ManifestProblem(TypedDict):
+    """A mistake in a manifest, as ``reconciler.errors.Problem``."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    text: str
+
+
+class ManifestProblems(TypedDict):
+    """The mistakes in manifests. If there are any, an answer has nothing else."""
+
+    problems: list[ManifestProblem]
+
+
+class Validated(ManifestProblems, total=False):
+    """The objects in manifests."""
+
+    objects: list[tuple[str, str]]
+    """Kind and name of each."""
+
+
+class ObjectChange(TypedDict):
+    """What an apply would change in an object."""
+
+    kind: str
+    name: str
+    action: str
+    diff: str
+
+
+class Compared(Validated, total=False):
+    """What an apply would change."""
+
+    items: list[ObjectChange]
+    """The objects that differ."""
+
+
+# --- measurements and checks -----------------------------------------------------------------------------
+
+
+class Figures(TypedDict):
+    """A figure of an object over time."""
+
+    object: str
+    """The object, as ``kind/name``."""
+    name: str
+    """``memoryUsedBytes``, ``load`` and ``watts`` (of its GPU) of a node; ``tokensPerSecond``, ``running`` and ``waiting``
+    (requests), ``errors`` (requests that ended with one in the interval), ``firstTokenP50`` and ``firstTokenP95`` (seconds)
+    of a deployment."""
+    values: list[float | None]
+    """The means of the intervals, oldest first; None where nothing is known."""
+
+
+class FigureMark(TypedDict):
+    """An event in that time."""
+
+    time: str
+    """The time of the event."""
+    object: str
+    """The object, as ``kind/name``."""
+    kind: str
+    """``group`` or ``incident``."""
+    text: str
+    """The event, for people."""
+
+
+class Metrics(TypedDict):
+    """Figures of the last hours."""
+
+    begins: str
+    """The time at which the first interval begins."""
+    seconds: int
+    """Length of an interval."""
+    count: int
+    """Number of intervals."""
+    series: list[Figures]
+    marks: list[FigureMark]
+
+
+class MetricFamily(TypedDict):
+    """All series of one name."""
+
+    name: str
+    text: str
+    labels: list[str]
+    """Names of the labels."""
+    series: Sequence[tuple[Sequence[str], float]]
+    """The values of the labels, and the number."""
+
+
+class MetricFamilies(TypedDict):
+    """The cluster's own metrics, all of them gauges."""
+
+    families: list[MetricFamily]
+
+
+class LogPiece(TypedDict):
+    """A piece of a rank's output, as ``node.Log``."""
+
+    text: str
+    offset: int
+    """The byte at which the text ends."""
+    node: str
+    begin: int | None
+    """The byte at which the text begins; None from an older agent."""
+    restBytes: int | None
+    """Number of bytes after the last newline; None from an older agent."""
+
+
+class VerifiedFile(TypedDict):
+    """A file of the weights."""
+
+    name: str
+    """Its path in the folder of the weights."""
+    size: int
+    """Number of bytes."""
+    state: str
+    """``verified``, ``damaged``, ``missing``, ``fetched again`` or ``not needed here``."""
+
+
+class VerifiedNode(TypedDict, total=False):
+    """The weights on a node."""
+
+    node: str
+    """The name of the node."""
+    beside: str
+    """The node that shares its folder; the other fields are there."""
+    phase: str
+    """The phase of the verification."""
+    doneBytes: int
+    """Bytes that were read."""
+    totalBytes: int
+    """Bytes of the weights."""
+    problem: str
+    """The CamelCase reason of a failure; empty without one."""
+    text: str
+    """The reason, for people."""
+    files: list[VerifiedFile]
+
+
+class Verification(TypedDict):
+    """A verification of weights. One that has just begun has ``run`` alone."""
+
+    run: str
+    """Identifies it: ask again with it."""
+    done: NotRequired[bool]
+    """True if there is no work left."""
+    nodes: NotRequired[list[VerifiedNode]]
+
+
+class TriedRank(TypedDict):
+    """The work of a rank while answers were produced."""
+
+    rank: int
+    """The number of the rank."""
+    node: str
+    """The name of its node."""
+    steps: int
+    """Steps that it took."""
+    cores: float
+    """Most cores that it used."""
+    gpuWatts: float | None
+    """The power of its GPU; None if unknown."""
+
+
+class Collective(TypedDict):
+    """The time of collectives, as medians of the slowest rank."""
+
+    smallBytes: int
+    """Size of a small array."""
+    smallSeconds: float
+    """Time to sum it over all ranks."""
+    largeBytes: int
+    """Size of a large array."""
+    largeSeconds: float
+    """Time to sum it over all ranks."""
+
+
+class TriedLink(TypedDict):
+    """The time of a link."""
+
+    nodes: list[str]
+    """The nodes at both ends."""
+    smallSeconds: float
+    """Time to send a small array."""
+    largeSeconds: float
+    """Time to send a large array."""
+
+
+class TriedStream(TypedDict):
+    """The speed of several answers at once."""
+
+    streams: int
+    """Number of answers."""
+    tokensPerSecond: float
+    """Tokens of all of them, without the time to the first."""
+
+
+class Check(TypedDict):
+    """A line of the checklist."""
+
+    name: str
+    """The check, for people."""
+    ok: bool | None
+    """None if it could not be measured or compared."""
+    text: str
+    """The result, for people."""
+    blame: list[str]
+    """Machines, or links as ``a - b``, that are to blame."""
+
+
+class TriedReplica(TypedDict):
+    """The measurements of a group."""
+
+    replica: int
+    """The number of its replica."""
+    epoch: int
+    """The epoch of the group."""
+    nodes: list[str]
+    """Its nodes, in the order of ranks."""
+    transport: str
+    """The transport of the group; empty with one rank."""
+    ranks: list[TriedRank]
+    memoryBytes: list[int]
+    """Memory of each rank."""
+    computeSeconds: list[float]
+    """Time of the same computation on each rank."""
+    collective: Collective | None
+    """None if it was not measured."""
+    links: list[TriedLink]
+    streams: list[TriedStream]
+    checks: list[Check]
+
+
+class Tried(TypedDict):
+    """The measurements of a deployment's groups."""
+
+    deployment: str
+    """The name of the deployment."""
+    ok: bool
+    """False if a check failed."""
+    replicas: list[TriedReplica]
+    scale: NotRequired[list[SmallerGroup]]
+    """Of ``verify --scale`` only."""
+
+
+class SmallerGroup(TypedDict):
+    """A temporary group of fewer nodes."""
+
+    nodes: int
+    """Number of nodes."""
+    rate: float | None
+    """Tokens per second of one answer; None if it could not be measured."""
+    problem: str
+    """Why it could not be measured; empty if it was."""
+
+
+class Trial(TypedDict):
+    """A measurement that has begun. At the end it also has the fields of ``Tried``."""
+
+    run: str
+    """Identifies it: ask again with it."""
+    doing: str
+    """What is being measured, for people; empty at the end."""
+    deployment: NotRequired[str]
+    ok: NotRequired[bool]
+    replicas: NotRequired[list[TriedReplica]]

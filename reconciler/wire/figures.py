@@ -4,9 +4,9 @@ figures."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Tuple
+from typing import Tuple
 
-from .answers import Asks
+from .answers import Asks, MetricFamilies, Metrics
 from .codec import message
 
 
@@ -42,14 +42,10 @@ class GatewayFigures:
 
 @message("metrics")
 @dataclasses.dataclass(frozen=True)
-class ShowMetrics(Asks[Any]):
+class ShowMetrics(Asks[Metrics]):
     """Ask for figures of the last ``seconds``, at most a day, in at most ``points`` intervals of equal length.
 
-    ``{"begins": time, "seconds", "count", "series": [{"object": "kind/name", "name", "values": [number or None]}],
-    "marks": [{"time", "object", "kind": "group" or "incident", "text"}]}``. Nodes have ``memoryUsedBytes``, ``load``
-    and ``watts`` (of their GPUs). Deployments have ``tokensPerSecond``, ``running`` and ``waiting`` (requests),
-    ``errors`` (requests that ended with one in the interval), ``firstTokenP50`` and ``firstTokenP95`` (seconds). The
-    last hour has a figure every ten seconds, the last day every minute; the value of an interval is the mean of its
+    The last hour has a figure every ten seconds, the last day every minute; the value of an interval is the mean of its
     figures.
     """
 
@@ -61,8 +57,5 @@ class ShowMetrics(Asks[Any]):
 
 @message("series")
 @dataclasses.dataclass(frozen=True)
-class ShowSeries(Asks[Any]):
-    """Ask for the cluster's own metrics as they are now, all of them gauges.
-
-    ``{"families": [{"name", "text", "labels": [name], "series": [[[value of each label], number]]}]}``.
-    """
+class ShowSeries(Asks[MetricFamilies]):
+    """Ask for the cluster's own metrics as they are now."""

@@ -1,13 +1,9 @@
-"""Checks of manifests by a running controller, which is faster than a command because its imports are done.
-
-A problem is ``{"file", "line", "column", "path", "text"}``, as in ``reconciler.errors.Problem``. If there are problems,
-an answer has nothing else.
-"""
+"""Checks of manifests by a running controller, which is faster than a command because its imports are done."""
 
 import dataclasses
-from typing import Any, Mapping, Optional
+from typing import Mapping, Optional
 
-from .answers import Asks
+from .answers import Asks, Compared, Validated
 from .codec import message
 
 BYTES_MAX = 256 * 1024
@@ -16,8 +12,8 @@ BYTES_MAX = 256 * 1024
 
 @message("validate")
 @dataclasses.dataclass(frozen=True)
-class Validate(Asks[Any]):
-    """Ask for the problems of manifests by themselves: ``{"objects": [[kind, name]], "problems": [problem]}``.
+class Validate(Asks[Validated]):
+    """Ask for the problems of manifests by themselves.
 
     Refused if the code of the controller is not of ``edition``, because it may know other fields; and if all files
     together are larger than ``BYTES_MAX``.
@@ -32,11 +28,8 @@ class Validate(Asks[Any]):
 
 @message("compare")
 @dataclasses.dataclass(frozen=True)
-class Compare(Asks[Any]):
-    """Ask what an apply of manifests would change in the cluster repository.
-
-    ``{"objects": [[kind, name]], "items": [{"kind", "name", "action", "diff": text}], "problems": [problem]}``:
-    ``objects`` are all that were given, ``items`` those that differ. Refused like ``Validate``, and if the cluster's
+class Compare(Asks[Compared]):
+    """Ask what an apply of manifests would change in the cluster repository. Refused like ``Validate``, and if the cluster's
     manifests come from a folder.
     """
 

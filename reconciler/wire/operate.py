@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Optional
+from typing import Optional
 
-from .answers import Asks
+from .answers import Asks, Operated
 from .codec import message
 
 
 @message("operate")
 @dataclasses.dataclass(frozen=True)
-class Operate(Asks[Any]):
+class Operate(Asks[Operated]):
     """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cordon``, ``uncordon``, ``drain``,
     ``suspend``, ``resume``, ``restart``, ``scale`` or ``undo``, of one object. ``undo`` of an Operation ends it; of a manifest it
-    reverts the newest commit that changed it, or goes back to ``to_revision``.
-
-    ``{"revision", "author", "branches", "message", "files", "changes": bool, "text": [line], "ends": [line]}``: the
-    commit. ``branches`` are ``main``, ``operations`` or both, with a commit each. ``message`` and ``files`` are as in
-    ``admin.ShowCommit``. ``changes``: there is something to do. ``text`` tells people what happens to groups, and
-    other effects. ``ends`` has the groups that would end, which needs ``force``. With ``dry`` nothing is written, and
-    ``revision`` is None.
+    reverts the newest commit that changed it, or goes back to ``to_revision``. With ``dry`` nothing is written.
     """
 
     verb: str

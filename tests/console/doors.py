@@ -17,6 +17,7 @@ from reconciler.console.settings import settings_of
 from reconciler.console.snapshot import Snapshot
 from reconciler.source.git.repository import Author
 from reconciler.wire.keys import hash_of, secret_of
+from reconciler.wire.objects import ApiKey
 
 from .snapshots import AT
 
@@ -38,21 +39,23 @@ def secret(number: int) -> str:
     return secret_of(number.to_bytes(32, "big"))
 
 
-def key(name: str, number: int, console: str, **spec: Any) -> dict[str, Any]:
+def key(name: str, number: int, console: str, **spec: Any) -> ApiKey:
     """An ApiKey as the controller's answer has it; its secret is ``secret(number)``."""
     spec = {"hash": hash_of(secret(number)), "previous": [], "revoked": False, "console": console, **spec}
-    return {
+    found: Any = {
         "apiVersion": "reconciler/v1alpha1",
         "kind": "ApiKey",
         "metadata": {"name": name},
         "spec": spec,
         "status": {"conditions": []},
     }
+    answer: ApiKey = found
+    return answer
 
 
-def with_keys(snapshot: Snapshot, *keys: dict[str, Any], **tls: Any) -> Snapshot:
+def with_keys(snapshot: Snapshot, *keys: ApiKey, **tls: Any) -> Snapshot:
     """The same cluster with keys on, which are these."""
-    gateway = {
+    gateway: Any = {
         "kind": "Gateway",
         "metadata": {"name": "main"},
         "spec": {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.console.snapshot import Snapshot
-from reconciler.wire.answers import Usage
+from reconciler.wire.answers import Metrics, Usage
 
 RECORDED = Path(__file__).parent / "recorded"
 AT = 1_764_064_000.0
@@ -40,11 +40,14 @@ def loading(of: str = "large") -> Snapshot:
     snapshot = recorded("four-macs")
     objects = copy.deepcopy(snapshot.objects)
     for each in objects:
-        if (each["kind"], each["metadata"]["name"]) == ("ModelDeployment", of):
+        if each["kind"] == "ModelDeployment" and each["metadata"]["name"] == of:
             why = "jaccl, jaccl-ring: no cable joins studio-1 and studio-2"
-            each["status"]["groups"][0].update(
-                phase="loading", ready=False, transportName="ring", transportWhy=why
-            )
+            each["status"]["groups"][0] |= {
+                "phase": "loading",
+                "ready": False,
+                "transportName": "ring",
+                "transportWhy": why,
+            }
             each["status"]["readyReplicas"] = 0
     ranks: list[Any] = [
         {**rank, "loadedBytes": 103 * 10**9, "totalBytes": 175 * 10**9} for rank in snapshot.usage["ranks"]
@@ -55,11 +58,7 @@ def loading(of: str = "large") -> Snapshot:
 def enlarged(machines: int) -> Snapshot:
     """Return so many machines, each four of them like the recorded ones: a mesh, a model, a group."""
     snapshot = recorded("four-macs")
-    nodes, deployment, fabric = (
-        snapshot.of_kind("Node"),
-        snapshot.of_kind("ModelDeployment")[0],
-        snapshot.of_kind("Fabric")[0],
-    )
+    nodes, deployment, fabric = snapshot.nodes, snapshot.deployments[0], snapshot.fabrics[0]
     objects: list[Any] = []
     ranks: list[Any] = []
     links: list[Any] = []
@@ -86,7 +85,7 @@ def enlarged(machines: int) -> Snapshot:
     return replace(snapshot, objects=tuple(objects), ranks=tuple(ranks), usage=usage)
 
 
-def history(seconds: float, points: int) -> dict[str, Any]:
+def history(seconds: float, points: int) -> Metrics:
     """Return figures of the recorded cluster as a controller answers them, in which nothing was measured in the first third."""
     step = int(seconds / points)
     begins = AT - AT % step - step * (points - 1)

@@ -28,7 +28,7 @@ def test_a_model_that_is_not_served_has_the_reasons_of_the_plan_and_its_incident
     shown = chat(snapshot, "large")
     assert shown is not None
     assert shown.groups == ()
-    assert [reason["text"] for reason in shown.reasons] == [
+    assert [reason.text for reason in shown.reasons] == [
         entry["text"] for entry in snapshot.plan["waiting"] if entry["object"] == "modeldeployment/large"
     ]
     assert shown.incidents

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from reconciler.console.access.door import Doors
 from reconciler.console.exposition import UP, written
 from reconciler.errors import Unreachable
+from reconciler.wire.answers import MetricFamilies
 from reconciler.wire.figures import ShowSeries
 
 from .doors import client_of, doors_of, key, secret, with_keys
@@ -23,14 +24,14 @@ PROMETHEUS = {
 }
 """What version 2.42 sends, with `Host` and no cookie."""
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-BODY = {
+BODY: MetricFamilies = {
     "families": [
-        {"name": "reconciler_revision_held", "text": "Held.", "labels": [], "series": [[[], 1.0]]},
+        {"name": "reconciler_revision_held", "text": "Held.", "labels": [], "series": [([], 1.0)]},
         {
             "name": "reconciler_node_lost",
             "text": 'A text with \\, " and\nlines.',
             "labels": ["node"],
-            "series": [[["node-a"], 0.0], [["node-b"], 1.0]],
+            "series": [(["node-a"], 0.0), (["node-b"], 1.0)],
         },
     ]
 }
@@ -42,7 +43,7 @@ KEYS = (
 )
 
 
-def answering(doors: Doors, body: dict[str, Any] | None) -> Doors:
+def answering(doors: Doors, body: MetricFamilies | None) -> Doors:
     """The same with a controller that answers this, or does not."""
 
     async def ask(message: Any) -> Any:

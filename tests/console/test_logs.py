@@ -30,6 +30,8 @@ from reconciler.state.subjects import ReplicaSubject
 from reconciler.wire.admin import Get, ReadRankLog
 from reconciler.wire.launch import RankId
 
+from .snapshots import recorded
+
 RANK = RankId.parse("tiny.0.3.1")
 
 
@@ -73,7 +75,8 @@ def running(epoch: int) -> Any:
 
 def knowing(*epochs: int) -> Snapshot:
     """What is known once the controller has answered: the rank runs in these epochs."""
-    return Snapshot(status={"revision": "1" * 40}, ranks=tuple(map(running, epochs)))
+    status = recorded("four-macs").status
+    return Snapshot(status=status, ranks=tuple(map(running, epochs)))
 
 
 @dataclass

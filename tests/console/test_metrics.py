@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from reconciler.console.pages import PAGES, Pages
 from reconciler.console.view.metrics import metrics, spark
 from reconciler.console.view.plots import HEIGHT, STEP, Span, marks, nice, path, plot, span_of
 from reconciler.console.view.quantities import number, size
+from reconciler.wire.answers import FigureMark, Figures
 
 from .snapshots import AT, history, recorded
 
@@ -74,18 +76,18 @@ def test_a_deployment_and_the_overview_have_small_ones_too() -> None:
 
 def test_of_two_hundred_machines_the_page_stays_small() -> None:
     snapshot = recorded("four-macs")
-    many = [
+    many: list[Any] = [
         {**each, "metadata": {**each["metadata"], "name": f"mac-{number:03}"}}
         for number in range(200)
-        for each in snapshot.of_kind("Node")[:1]
+        for each in snapshot.nodes[:1]
     ]
-    more = [
+    more: list[Any] = [
         {**each, "metadata": {**each["metadata"], "name": f"model-{number}"}}
         for number in range(20)
-        for each in snapshot.of_kind("ModelDeployment")[:1]
+        for each in snapshot.deployments[:1]
     ]
     body = history(3600, 90)
-    series = [
+    series: list[Figures] = [
         {
             "object": f"{each['kind'].lower()}/{each['metadata']['name']}",
             "name": one["name"],
@@ -126,5 +128,10 @@ def test_what_has_just_happened_stands_at_the_edge_of_the_plot_and_not_beyond_it
     answer = history(3600, 90)
     span = span_of(answer)
     just_now = (span.ends - timedelta(seconds=1)).isoformat()
-    news = {"time": just_now, "object": "modeldeployment/large", "kind": "group", "text": "formed"}
+    news: FigureMark = {
+        "time": just_now,
+        "object": "modeldeployment/large",
+        "kind": "group",
+        "text": "formed",
+    }
     assert [mark.x for mark in marks({**answer, "marks": [news]}, span)] == [span.width]

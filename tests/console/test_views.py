@@ -14,7 +14,16 @@ from reconciler.console.view.deployment import deployment, spec_lines
 from reconciler.console.view.incident import stories
 from reconciler.console.view.node import node
 from reconciler.console.view.overview import overview
-from reconciler.wire.answers import Commit, Commits
+from reconciler.wire.answers import (
+    Commit,
+    Commits,
+    Held,
+    HeldChange,
+    HeldChanges,
+    SourceCondition,
+    SourceState,
+)
+from reconciler.wire.objects import DeploymentStatus
 
 from .snapshots import enlarged, loading, recorded
 
@@ -106,7 +115,7 @@ def test_the_memory_of_nodes_that_share_a_machine_is_counted_once() -> None:
 def held_revision() -> Snapshot:
     """The four machines, and a newer revision that removes too much."""
     snapshot = recorded("four-macs")
-    held = {
+    held: Held = {
         "revision": "2" * 40,
         "removes": ["node/studio-1"],
         "of": 8,
@@ -122,14 +131,19 @@ def test_a_held_revision_has_its_button_on_the_overview() -> None:
     assert "reconciler approve 2222222222" in html
 
 
-ASKED = {
+def remote_condition(type: str, status: str, reason: str, message: str) -> SourceCondition:
+    """A condition of the remote repository."""
+    return {"type": type, "status": status, "reason": reason, "message": message, "lastTransitionTime": None}
+
+
+ASKED: SourceState = {
     "url": "https://git.example/c.git",
     "branch": "main",
     "answeredAt": "2025-11-25T09:00:00.000Z",
     "awaySince": None,
     "conditions": [
-        {"type": "Ready", "status": "True", "reason": "Following", "message": "main is at 1f0c2a9b3d"},
-        {"type": "Stalled", "status": "False", "reason": "Following", "message": ""},
+        remote_condition("Ready", "True", "Following", "main is at 1f0c2a9b3d"),
+        remote_condition("Stalled", "False", "Following", ""),
     ],
 }
 
@@ -142,12 +156,12 @@ def test_how_it_stands_with_the_remote_repository_is_on_the_overview() -> None:
     assert "https://git.example/c.git" in html
     assert "fetched</span> <time" in html
     assert overview(well).troubles == ()
-    away = {
+    away: SourceState = {
         **ASKED,
         "awaySince": "2025-11-25T08:00:00.000Z",
         "conditions": [
-            {"type": "Ready", "status": "False", "reason": "SourceAway", "message": "it does not answer"},
-            {"type": "Stalled", "status": "True", "reason": "SourceAway", "message": "it does not answer"},
+            remote_condition("Ready", "False", "SourceAway", "it does not answer"),
+            remote_condition("Stalled", "True", "SourceAway", "it does not answer"),
         ],
     }
     shown = overview(replace(snapshot, remote=away))
@@ -209,13 +223,13 @@ def test_pages_stay_small_for_200_machines(page: Page) -> None:
     assert len(shown.encode()) < PAGE_BYTES_MAX
 
 
-def with_status(of: str, **status: object) -> Snapshot:
+def with_status(of: str, **status: Any) -> Snapshot:
     """The four machines, with further fields of the status of a ModelDeployment."""
     snapshot = recorded("four-macs")
     objects = copy.deepcopy(snapshot.objects)
     for each in objects:
-        if (each["kind"], each["metadata"]["name"]) == ("ModelDeployment", of):
-            each["status"].update(status)
+        if each["kind"] == "ModelDeployment" and each["metadata"]["name"] == of:
+            each["status"] = cast(DeploymentStatus, {**each["status"], **status})
     return replace(snapshot, objects=objects, commits=commits(commit_of(f"modeldeployment/{of}")))
 
 
@@ -323,11 +337,11 @@ def test_a_commit_of_too_many_objects_to_tell_hides_what_is_older() -> None:
 
 
 def test_the_history_has_a_command_for_each_window_that_keeps_changes_out() -> None:
-    changes = [
+    changes: list[HeldChange] = [
         {"object": f"modeldeployment/{name}", "window": window, "until": None}
         for name, window in (("a", "office"), ("b", "freeze"), ("c", "office"))
     ]
-    held_changes = {"revision": "1" * 40, "changes": changes, "text": "three wait"}
+    held_changes: HeldChanges = {"revision": "1" * 40, "changes": changes, "text": "three wait"}
     snapshot = recorded("four-macs")
     shown = page_of(replace(snapshot, status={**snapshot.status, "heldChanges": held_changes}), "/history")
     assert "Changes wait for sync windows office, freeze" in shown

@@ -31,7 +31,7 @@ def seen(*refused: Refusal, person: str = "") -> tuple[Snapshots, dict[str, Any]
 
 
 def stalled(now: Snapshots, found: ObjectStatus) -> dict[str, Any]:
-    (item,) = bodies.objects(now, {TINY: found}, "ModelDeployment", "tiny")["items"]
+    (item,) = bodies.objects(now, {TINY: found}, "ModelDeployment", "tiny")
     (condition,) = (each for each in item["status"]["conditions"] if each["type"] == "Stalled")
     return {name: condition.get(name) for name in ("message", "seen", "person")}
 

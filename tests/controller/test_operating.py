@@ -17,6 +17,7 @@ from reconciler.source.git.repository import MIRROR, OPERATIONS, ClusterRepo
 from reconciler.source.hook import objection_to
 from reconciler.source.sources import GitSource
 from reconciler.state import Memory, Observed, Plan
+from reconciler.wire.answers import Operated
 from reconciler.wire.operate import Operate
 from tests.source.conftest import AUTHOR
 
@@ -57,7 +58,7 @@ async def in_console(
     kind: str = "ModelDeployment",
     dry: bool = False,
     **more: Any,
-) -> dict[str, Any]:
+) -> Operated:
     """Carry out what a page of the console asks for of an object, by default of a deployment."""
 
     class Loop:
@@ -79,7 +80,7 @@ async def off(repo: ClusterRepo, controller: Controller) -> str:
     return first
 
 
-async def uncordoned(controller: Controller, dry: bool = False) -> dict[str, Any]:
+async def uncordoned(controller: Controller, dry: bool = False) -> Operated:
     return await in_console(controller, "uncordon", "a", "Node", dry)
 
 
@@ -157,7 +158,7 @@ async def test_a_number_for_good_is_one_commit_to_main_and_for_a_while_an_operat
     assert foreseen["branches"] == ["main", "operations"], "one for good ends the one for a while"
     good = await in_console(controller, "scale", "tiny", replicas="2")
     assert good["revision"] == repo.head() != served
-    assert b"replicas: 2" in repo.read(good["revision"])["tiny.yaml"]
+    assert b"replicas: 2" in repo.read(good["revision"] or "")["tiny.yaml"]
     assert [*repo.read(repo.head(OPERATIONS) or "", OPERATIONS)] == []
     again = await in_console(controller, "scale", "tiny", replicas="2")
     assert (again["changes"], repo.head()) == (False, good["revision"])
@@ -179,7 +180,7 @@ async def test_of_a_mirror_a_number_is_an_operation_and_no_change_of_a_manifest_
 async def test_an_undo_is_the_commit_of_rollout_undo_and_says_what_it_takes_back(
     repo: ClusterRepo, controller: Controller, served: str
 ) -> None:
-    scaled = (await in_console(controller, "scale", "tiny", replicas="2"))["revision"]
+    scaled = (await in_console(controller, "scale", "tiny", replicas="2"))["revision"] or ""
     foreseen = await in_console(controller, "undo", "tiny", dry=True)
     assert foreseen["text"][0].startswith(f'would undo {scaled[:10]} "Scale modeldeployment/tiny to 2", by ')
     assert foreseen["message"].startswith('Revert "Scale modeldeployment/tiny to 2"')

@@ -129,7 +129,8 @@ async def test_a_restart_tells_nothing_again_where_the_cluster_is_suspended_and_
         f"changes of revision {desired.revision[:10]} that a sync window has held wait: Ada has suspended the cluster: freeze;"
     )
     assert desired.held_changes is not None
-    shown = replace(recorded("four-macs"), status={**kept_out(desired), "revision": desired.revision})
+    four = recorded("four-macs")
+    shown = replace(four, status={**four.status, **kept_out(desired), "revision": desired.revision})
     assert [each.title for each in held(shown)] == [
         "Changes wait: the cluster is suspended",
         "Changes wait for sync window night",

@@ -26,6 +26,10 @@ ANSWERS = {
     for command, table in re.findall(r"^### (.+)\n\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
 }
 """The fields of each answer."""
+MAPPINGS = tuple(f"{path}." for path in re.findall(r"^\| `([^`]+)` \| object \|", PAGE, re.MULTILINE))
+"""Fields whose own fields people choose."""
+SERVED = ("verify DEPLOYMENT", "model verify NAME")
+"""Commands that need a group that serves, or weights of a hub: their tests have the types of the answers."""
 
 
 def values(body: Any, path: str) -> list[Any]:
@@ -74,10 +78,10 @@ def paths(body: Any, begin: str = "") -> Iterator[str]:
 
 
 @pytest.mark.second_tier
-@pytest.mark.parametrize("command", ANSWERS)
+@pytest.mark.parametrize("command", [command for command in ANSWERS if command not in SERVED])
 def test_an_answer_has_the_fields_of_the_page_and_no_others(command: str, cluster: Live) -> None:
     history = json.loads(cluster.run("history", "-o", "json").stdout)
     done = cluster.run(*command.replace("REVISION", history["items"][-1]["revision"]).split(), "-o", "json")
     body = json.loads(done.stdout)
-    assert set(paths(body)) <= ANSWERS[command]
+    assert {path for path in paths(body) if not path.startswith(MAPPINGS)} <= ANSWERS[command]
     assert body.keys() == {re.split(r"[.\[]", path)[0] for path in ANSWERS[command]}

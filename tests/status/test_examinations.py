@@ -118,7 +118,7 @@ def test_get_says_that_a_model_is_ready_but_unexamined() -> None:
         {"type": each.type, "status": str(each.status), "reason": each.reason, "message": each.message}
         for each in found.conditions
     ]
-    item = {"kind": "Model", "metadata": {"name": "tiny"}, "status": {"conditions": conditions}}
+    item: Any = {"kind": "Model", "metadata": {"name": "tiny"}, "status": {"conditions": conditions}}
     assert state(item) == f"Ready, but {TEXT_ONCE}; what its ranks need is guessed until then"
 
 

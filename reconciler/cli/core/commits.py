@@ -246,12 +246,11 @@ def refuse_watched_folder(settings: Settings) -> None:
 
 def preview(
     settings: Settings, files: Files, operations: Files | None = None, allowed: tuple[str, ...] = ()
-) -> dict[str, Any]:
+) -> answers.Foreseen:
     """Return the controller's plan for ``files``, or for ``operations`` instead of those in force. ``allowed``: the removals
     that the commit would allow. Raises ``Unreachable`` if no controller runs."""
     instead = None if operations is None else _texts(operations)
-    body: dict[str, Any] = ask(settings.socket, Preview(_texts(files), instead, allowed))
-    return body
+    return ask(settings.socket, Preview(_texts(files), instead, allowed))
 
 
 def _texts(files: Files) -> dict[str, str]:

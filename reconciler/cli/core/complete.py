@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -158,7 +158,7 @@ def _of_controller(settings: Settings, kind: str) -> list[str]:
     from .client import Client
 
     with Client(settings.socket, ANSWER_SECONDS) as client:
-        items: list[dict[str, Any]] = client.ask(Get(kind))["items"]
+        items = client.ask(Get(kind))["items"]
     return [item["metadata"]["name"] for item in items]
 
 

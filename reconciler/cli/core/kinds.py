@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import click
 
@@ -16,7 +17,7 @@ from .hints import KINDS as ELSEWHERE
 
 GROUP = "reconciler"
 """The part of `apiVersion` before the slash, as in `modeldeployment.reconciler/tiny`."""
-RANK = "Rank"
+RANK: Final = "Rank"
 """A read-only kind: the processes that serve a deployment."""
 OPERATION = "Operation"
 """A kind without manifests in main: temporary changes of the cluster."""

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from reconciler.errors import InvalidManifests, Problem, Refused, Unreachable
 from reconciler.source.edition import edition
+from reconciler.wire.answers import Asks, ManifestProblems
 
 from .app import Settings
 
-if TYPE_CHECKING:
-    from reconciler.wire.manifests import Compare, Validate
-
+A = TypeVar("A", bound=ManifestProblems)
 SECONDS = 2.0
 """Longest wait: a slower controller saves no time."""
 
 
 def asked(
-    settings: Settings, question: type[Validate | Compare], files: Mapping[str, bytes], **more: Any
-) -> dict[str, Any] | None:
+    settings: Settings, question: Callable[[str, Mapping[str, str]], Asks[A]], files: Mapping[str, bytes]
+) -> A | None:
     """Return the answer of a controller on this machine that runs the same code; None if there is none, and the command must
     compute it itself.
 
@@ -33,7 +32,7 @@ def asked(
     try:
         texts = {name: content.decode() for name, content in files.items()}
         with Client(settings.socket, SECONDS, start_seconds=0.0) as client:
-            body: dict[str, Any] = client.ask(question(edition(), texts, **more))
+            body = client.ask(question(edition(), texts))
     except (UnicodeDecodeError, Unreachable, Refused):
         return None
     if body["problems"]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,13 +14,14 @@ from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.resources import API_VERSION
 from reconciler.wire.admin import Get
+from reconciler.wire.answers import Usage
+from reconciler.wire.objects import Item, ItemList, ListHead
 
 from .app import closest
 from .client import Client
 from .kinds import RANK, Chosen, ambiguous, not_found, objects_named
 from .selectors import Selector
 
-Item = dict[str, Any]
 HELD_BACK_SECONDS = 20.0
 """Longest time that the controller may delay an answer until something changes."""
 AGAIN_SECONDS = 0.25
@@ -36,16 +36,16 @@ class Found:
     missing: list[Refused] = field(default_factory=list)
     """An error for each name that does not exist."""
     revision: str = ""
-    body: dict[str, Any] = field(default_factory=dict)
+    body: ItemList | None = None
     """The complete last answer."""
 
 
 def name_of(item: Item) -> str:
     """Return the name of an object on the command line."""
-    return str(item["metadata"]["name"])
+    return item["metadata"]["name"]
 
 
-def as_list(revision: str, items: list[Item]) -> dict[str, Any]:
+def as_list(revision: str, items: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return several objects as one List."""
     return {"apiVersion": API_VERSION, "kind": "List", "revision": revision, "items": items}
 
@@ -67,11 +67,10 @@ def chosen_by(path: Path, words: tuple[str, ...]) -> tuple[Chosen, ...]:
             raise
         try:
             with Client(path) as client:
-                found = {name_of(item): item["kind"] for item in client.ask(Get(RANK))["items"]}
-                items = client.ask(Get())["items"]
+                found = [*client.ask(Get())["items"], *client.ask(Get("Rank"))["items"]]
         except Unreachable:
             raise error from None
-        known = [*((name_of(item), item["kind"]) for item in items), *found.items()]
+        known = [(name_of(item), str(item["kind"])) for item in found]
         return tuple(choice for word in words for choice in _bearers(word, known, error))
 
 
@@ -107,14 +106,14 @@ def fetch(client: Client, chosen: Iterable[Chosen], selector: Selector | None = 
     return found
 
 
-def note_unobserved(kind: str | None, body: Mapping[str, Any]) -> None:
+def note_unobserved(kind: str | None, body: ListHead | Usage) -> None:
     """Say on standard error which nodes' ranks a list cannot have, because nothing was heard from there."""
     if kind == RANK and (names := body.get("unobserved")):
         where = f"not observed yet: {few_names(names)}; what runs there is not listed"
         click.echo(typed(f"note: {where}, see: reconciler get nodes"), err=True)
 
 
-def _request(choice: Chosen, seen: str = "", wait_seconds: float = 0.0) -> Get:
+def _request(choice: Chosen, seen: str = "", wait_seconds: float = 0.0) -> Get[ItemList]:
     one = choice.names[0] if len(choice.names) == 1 and choice.kind != RANK else None
     return Get(choice.kind, one, seen=seen, wait_seconds=wait_seconds)
 

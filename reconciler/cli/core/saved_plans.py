@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from reconciler.errors import Refused
+from reconciler.wire import answers
 
 VERSION = 1
 ID_CHARACTERS, ID_CHARACTERS_MIN = 12, 4
@@ -51,7 +51,7 @@ class SavedPlan:
 
 
 def planned(
-    cluster: str, base: str | None, changes: Mapping[str, bytes | None], message: str, body: Mapping[str, Any]
+    cluster: str, base: str | None, changes: Mapping[str, bytes | None], message: str, body: answers.Foreseen
 ) -> SavedPlan:
     """Return the plan of a change that the controller has previewed (``wire.admin.Preview``)."""
     texts = {
@@ -61,7 +61,7 @@ def planned(
     return SavedPlan(cluster, base, texts, message, effects(body))
 
 
-def effects(body: Mapping[str, Any]) -> tuple[str, ...]:
+def effects(body: answers.Foreseen) -> tuple[str, ...]:
     """Return the effects of a change, without waits, times and estimates, which differ from moment to moment."""
     plan = body["plan"]
     lines = {f"- {name}" for name in body["removes"]}

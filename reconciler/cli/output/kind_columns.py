@@ -7,30 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.resources import KIND_NAMES, PLURALS
+from reconciler.wire import objects
+from reconciler.wire.objects import Item, condition, is_true
 
 from .colour import Cell, Colour
 from .table_layout import age, size, table
-
-Item = dict[str, Any]
 
 SILENT_SECONDS = 5.0
 """A rank that should make progress and has made none for this long is shown as silent."""
 
 
-def condition(item: Item, kind: str) -> Item:
-    """Return a condition of an object; unknown if it is not set."""
-    conditions = item.get("status", {}).get("conditions", [])
-    return next(
-        (c for c in conditions if c["type"] == kind), {"status": "Unknown", "reason": "", "message": ""}
-    )
-
-
 def state(item: Item) -> str:
     """Return a short text: ready, or the reason why not."""
     ready, stalled = condition(item, "Ready"), condition(item, "Stalled")
-    if item["kind"] == "Operation":
-        standings: dict[str, Colour] = {"InForce": "yellow", "TargetNotFound": "red"}
-        return standings.get(item["status"]["standing"], "green")
     if item["metadata"].get("deletionTimestamp"):
         return f"Terminating: {condition(item, 'Reconciling')['message'] or ready['message']}"
     if stalled["status"] == "True":
@@ -47,15 +36,20 @@ def colour(item: Item) -> Colour:
     if item["kind"] == "Rank":
         ended = item["phase"] == "exited" or item.get("killed")
         return "red" if ended else "green" if _phase(item) == "ready" else "yellow"
+    if item["kind"] == "Operation":
+        standings: dict[str, Colour] = {"InForce": "yellow", "TargetNotFound": "red"}
+        return standings.get(item["status"]["standing"], "green")
     if item["metadata"].get("deletionTimestamp"):
         return "yellow"
-    if condition(item, "Stalled")["status"] == "True":
+    if is_true(item, "Stalled"):
         return "red"
     ready = condition(item, "Ready")["status"]
     if ready == "True":
-        unsure = item["spec"].get("unschedulable") or condition(item, "ExaminationFailed")["status"] == "True"
+        unsure = (item["kind"] == "Node" and item["spec"].get("unschedulable")) or is_true(
+            item, "ExaminationFailed"
+        )
         return "yellow" if unsure else "green"
-    busy = condition(item, "Reconciling")["status"] == "True" or ready == "Unknown"
+    busy = is_true(item, "Reconciling") or ready == "Unknown"
     return "yellow" if busy else "red"
 
 
@@ -68,7 +62,7 @@ _RUNTIME = ("mlx", "mlx-lm")
 """The packages that a table has room for; ``describe`` shows all."""
 
 
-def _node(item: Item, wide: bool) -> list[str]:
+def _node(item: objects.Node, wide: bool) -> list[str]:
     status = item["status"]
     row = [
         item["metadata"]["name"],
@@ -83,7 +77,7 @@ def _node(item: Item, wide: bool) -> list[str]:
     return [*row, _host(item["spec"]), runtime or "-", reported] if wide else [*row, reported]
 
 
-def _host(spec: Item) -> str:
+def _host(spec: objects.NodeSpec) -> str:
     """Return the machine as an argument of ssh."""
     ssh = spec.get("ssh")
     if ssh is None:
@@ -91,14 +85,14 @@ def _host(spec: Item) -> str:
     return f"{ssh['user']}@{ssh['host']}" + (f":{ssh['port']}" if ssh["port"] != 22 else "")
 
 
-def _withheld(spec: Item) -> str:
+def _withheld(spec: objects.NodeSpec) -> str:
     """Return the reasons that keep ranks off a node, in the form that kubectl adds to a node's state."""
     if spec.get("drain"):
         return ",SchedulingDisabled,Drained"
     return ",SchedulingDisabled" if spec["unschedulable"] else ""
 
 
-def _fabric(item: Item, wide: bool) -> list[str]:
+def _fabric(item: objects.Fabric, wide: bool) -> list[str]:
     row = [
         item["metadata"]["name"],
         condition(item, "Ready")["status"],
@@ -108,7 +102,7 @@ def _fabric(item: Item, wide: bool) -> list[str]:
     return [*row, pool, state(item)] if wide else [*row, state(item)]
 
 
-def _model(item: Item, wide: bool) -> list[str]:
+def _model(item: objects.Model, wide: bool) -> list[str]:
     status = item["status"]
     row = [
         item["metadata"]["name"],
@@ -120,13 +114,13 @@ def _model(item: Item, wide: bool) -> list[str]:
     return [*row, nodes or "-", state(item)] if wide else [*row, state(item)]
 
 
-def _source(source: Item) -> str:
+def _source(source: objects.WeightsSource) -> str:
     """Return a path, or a repository with its abbreviated commit."""
     hub = source.get("huggingface")
     return f"{hub['repo']}@{hub['revision'][:10]}" if hub else str(source["path"])
 
 
-def _deployment(item: Item, wide: bool) -> list[str]:
+def _deployment(item: objects.ModelDeployment, wide: bool) -> list[str]:
     status = item["status"]
     groups = status.get("groups", [])
     row = [
@@ -140,7 +134,7 @@ def _deployment(item: Item, wide: bool) -> list[str]:
     return [*row, nodes or "-", state(item)] if wide else [*row, state(item)]
 
 
-def _gateway(item: Item, wide: bool) -> list[str]:
+def _gateway(item: objects.Gateway, wide: bool) -> list[str]:
     status = item["status"]
     row = [
         item["metadata"]["name"],
@@ -151,7 +145,7 @@ def _gateway(item: Item, wide: bool) -> list[str]:
     return [*row, str(status.get("pid") or "-"), state(item)] if wide else [*row, state(item)]
 
 
-def _notifier(item: Item, wide: bool) -> list[str]:
+def _notifier(item: objects.Notifier, wide: bool) -> list[str]:
     status, webhook = item["status"], item["spec"]["webhook"]
     row = [
         item["metadata"]["name"],
@@ -164,7 +158,7 @@ def _notifier(item: Item, wide: bool) -> list[str]:
     return [*row, ",".join(item["spec"]["tell"]), place, state(item)] if wide else [*row, state(item)]
 
 
-def _api_key(item: Item, wide: bool) -> list[str]:
+def _api_key(item: objects.ApiKey, wide: bool) -> list[str]:
     spec = item["spec"]
     row = [
         item["metadata"]["name"],
@@ -178,7 +172,7 @@ def _api_key(item: Item, wide: bool) -> list[str]:
     return [*row, limits or "none", state(item)] if wide else [*row, state(item)]
 
 
-def _sync_window(item: Item, wide: bool) -> list[str]:
+def _sync_window(item: objects.SyncWindow, wide: bool) -> list[str]:
     spec, status = item["spec"], item["status"]
     row = [
         item["metadata"]["name"],
@@ -204,7 +198,7 @@ def _hours(duration: str) -> str:
     return f"{hours:g}h" if hours.is_integer() else f"{minutes:g}m"
 
 
-def _phase(item: Item) -> str:
+def _phase(item: objects.Rank) -> str:
     """Return a rank's phase, and whether it was killed, is stopped or silent."""
     if item.get("killed"):
         return f"{item['phase']} ({'cannot be ended' if item['unkillable'] else 'killed'})"
@@ -214,9 +208,9 @@ def _phase(item: Item) -> str:
     return f"{item['phase']} (silent {silent:.0f}s)" if silent >= SILENT_SECONDS else str(item["phase"])
 
 
-def _rank(item: Item, wide: bool) -> list[str]:
+def _rank(item: objects.Rank, wide: bool) -> list[str]:
     name = str(item["metadata"]["name"])
-    place = (str(item[field]) for field in ("node", "pid", "epoch"))
+    place = (item["node"], str(item["pid"]), str(item["epoch"]))
     row = [name, _phase(item), *place, age(item["startedAt"])]
     return [*row, str(item.get("demand", 0)), item["detail"] or "-"] if wide else row
 
@@ -228,11 +222,11 @@ class Columns:
     narrow: tuple[str, ...]
     wide: tuple[str, ...]
     """Further columns of `-o wide`."""
-    row: Callable[[Item, bool], list[str]]
-    """Return the cells of an object, wide or not."""
+    row: Callable[[Any, bool], list[str]]
+    """Return the cells of an object of this kind, wide or not."""
 
 
-def _operation(item: Item, wide: bool) -> list[str]:
+def _operation(item: objects.Operation, wide: bool) -> list[str]:
     spec = item["spec"]
     value = spec.get("replicas", spec.get("boot", "") if wide else "")
     row = [
@@ -329,7 +323,7 @@ def labels(item: Item) -> str:
     return ",".join(f"{key}={value}" for key, value in item["metadata"]["labels"].items()) or NONE
 
 
-def tables(items: list[Item]) -> str:
+def tables(items: Sequence[Item]) -> str:
     """Return a table for each kind that has objects."""
     parts = []
     for kind in (*KIND_NAMES, *_READ_ONLY):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from reconciler.wire import answers
 
 from .table_layout import size, table
 
@@ -11,12 +12,12 @@ HEADERS = ("OBJECT", "FIGURE", "LAST", "MEAN", "MOST", "OVER TIME")
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-def over_time(series: Sequence[dict[str, Any]]) -> str:
+def over_time(series: Sequence[answers.Figures]) -> str:
     """Return a table of the series of ``wire.figures.ShowMetrics``."""
     return table(HEADERS, [_row(each) for each in series])
 
 
-def _row(each: dict[str, Any]) -> list[str]:
+def _row(each: answers.Figures) -> list[str]:
     name, values = each["name"], each["values"]
     known = [value for value in values if value is not None]
     newest = [value for value in values[-2:] if value is not None]  # the last interval has just begun

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
 from reconciler.wire.keys import AccessKey, KeyRing, SecretHash, hash_of, looks_mistyped
+from reconciler.wire.objects import ApiKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Rights:
 
 def rights_of(snapshot: Snapshot) -> Rights:
     """Return the rights of the keys that are in force."""
-    keys = snapshot.of_kind("ApiKey")
+    keys = snapshot.keys
     return Rights(
         KeyRing([_key(each) for each in keys]),
         {each["metadata"]["name"]: each["spec"].get("console", "none") for each in keys},
@@ -80,7 +81,7 @@ def rights_of(snapshot: Snapshot) -> Rights:
     )
 
 
-def _key(each: Body) -> AccessKey:
+def _key(each: ApiKey) -> AccessKey:
     spec = each["spec"]
     previous = (SecretHash(old["hash"], _seconds(old["until"])) for old in spec.get("previous", ()))
     return AccessKey(

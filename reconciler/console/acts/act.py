@@ -76,9 +76,9 @@ class Acts:
             return RedirectResponse("/", 303)
         asks_first = ACTS[verb].counts and not form.replicas
         try:
-            answer = {} if asks_first else await self._feed.ask(await _question(request, form, dry=True))
+            answer = None if asks_first else await self._feed.ask(await _question(request, form, dry=True))
         except ReconcilerError as error:
-            answer = {}
+            answer = None
             problem = problem or f"{_sentence(error)} {UNWRITTEN}"
             status = status if status != 200 else 409 if isinstance(error, Refused) else 503
         visitor = visitor_of(request)

@@ -47,7 +47,7 @@ def gateway_of(snapshot: Snapshot) -> Gateway:
     url = snapshot.status.get("localEndpoint")
     if not url:
         raise NoGateway("the gateway is not listening; see: reconciler get gateways")
-    tls = next((each["spec"].get("tls") for each in snapshot.of_kind("Gateway")), None)
+    tls = snapshot.gateway["spec"].get("tls") if snapshot.gateway else None
     return Gateway(url, tls["certificate"] if tls else "")
 
 

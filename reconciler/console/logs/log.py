@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
@@ -14,10 +14,11 @@ from starlette.routing import Route
 from reconciler.console.access.visitor import visitor_of
 from reconciler.console.feed import Feed
 from reconciler.console.pages import Page, Pages
-from reconciler.console.snapshot import Body
 from reconciler.errors import ReconcilerError, Refused
 from reconciler.wire.admin import Get, ReadRankLog
+from reconciler.wire.answers import LogPiece
 from reconciler.wire.launch import RankId
+from reconciler.wire.objects import Rank
 
 from .lines import Splitter, whole_lines
 from .matching import lines_of, marked, nearest, words_of
@@ -42,6 +43,15 @@ FOLLOWERS_MAX = 64
 """Most logs to follow at a time, for all browsers together."""
 
 
+class News(NamedTuple):
+    """A rank's output since the last look."""
+
+    text: str
+    offset: int
+    left_out: int
+    """Bytes that are left out because there is too much."""
+
+
 class Logs:
     """Shows the output of ranks."""
 
@@ -49,7 +59,7 @@ class Logs:
         self._feed = feed
         self._pages = pages
         self._followers = 0
-        self._asked: dict[tuple[RankId, int], tuple[float, asyncio.Task[tuple[Body, int]]]] = {}
+        self._asked: dict[tuple[RankId, int], tuple[float, asyncio.Task[News]]] = {}
         """The last read of a rank's output by its offset, and its time: all pages that have read as far share it."""
 
     def routes(self) -> list[Route]:
@@ -131,13 +141,12 @@ class Logs:
                         if not followed and self._runs(id):
                             followed = True
                             yield _event("runs", {}, at, followed)
-                        body, left_out = news
-                        if left_out:
+                        if news.left_out:
                             splitter = Splitter()
-                        lines = splitter.feed(body["text"])
-                        at, quiet = body["offset"], 0 if body["text"] else quiet + 1
-                        if lines or left_out:
-                            yield _event("lines", {"lines": lines, "leftOut": left_out}, at, followed)
+                        lines = splitter.feed(news.text)
+                        at, quiet = news.offset, 0 if news.text else quiet + 1
+                        if lines or news.left_out:
+                            yield _event("lines", {"lines": lines, "leftOut": news.left_out}, at, followed)
                         elif quiet % ALIVE_LOOKS == ALIVE_LOOKS - 1:
                             yield STILL_HERE
                         await asyncio.sleep(LOOK_SECONDS)
@@ -164,15 +173,15 @@ class Logs:
                 yield STILL_HERE
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _news(self, id: RankId, at: int) -> tuple[Body, int] | None:
+    async def _news(self, id: RankId, at: int) -> News | None:
         """Return the result of ``_read``; no new text if there is no answer, and None if the rank is gone."""
         try:
             return await self._read(id, at)
         except ReconcilerError as error:
             unknown = isinstance(error, Refused) and error.code == "NotFound"
-            return None if unknown and not self._may_run(id) else ({"text": "", "offset": at}, 0)
+            return None if unknown and not self._may_run(id) else News("", at, 0)
 
-    async def _read(self, id: RankId, at: int) -> tuple[Body, int]:
+    async def _read(self, id: RankId, at: int) -> News:
         """Return the result of ``_ask``. Pages that have read as far share one question in ``LOOK_SECONDS``."""
         now = asyncio.get_running_loop().time()
         for key, (asked_at, task) in tuple(self._asked.items()):
@@ -186,15 +195,15 @@ class Logs:
             self._asked[id, at] = now, task
         return await asyncio.shield(self._asked[id, at][1])
 
-    async def _ask(self, id: RankId, at: int) -> tuple[Body, int]:
+    async def _ask(self, id: RankId, at: int) -> News:
         """Return a rank's output after an offset, and the number of bytes left out because there is too much."""
         body = await self._feed.ask(ReadRankLog(id, PIECE_BYTES, at))
         if body["offset"] - at < PIECE_BYTES:
-            return body, 0
+            return News(body["text"], body["offset"], 0)
         newest = await self._feed.ask(ReadRankLog(id, PIECE_BYTES))
         text = newest["text"].partition("\n")[2]
         left_out = newest["offset"] - len(text.encode()) - at
-        return {"text": text, "offset": newest["offset"]}, max(0, left_out)
+        return News(text, newest["offset"], max(0, left_out))
 
     def _runs(self, id: RankId) -> bool:
         """Return whether a rank is known to run."""
@@ -205,7 +214,7 @@ class Logs:
         now = self._feed.snapshot
         return bool(now.lost) or not now.status or self._runs(id)
 
-    def _later(self, id: RankId) -> Body | None:
+    def _later(self, id: RankId) -> Rank | None:
         """Return the same rank of the newest epoch after this one; None if there is none."""
         where = (id.deployment, id.replica, id.rank)
         same = [
@@ -214,7 +223,7 @@ class Logs:
             if (row["deployment"], row["replica"], row["rank"]) == where
         ]
         later = [row for row in same if row["epoch"] > id.epoch]
-        return max(later, key=lambda row: int(row["epoch"]), default=None)
+        return max(later, key=lambda row: row["epoch"], default=None)
 
 
 def place(text: str) -> int | None:
@@ -229,7 +238,7 @@ def position(last: str) -> tuple[int, bool]:
     return max(0, int(at[:18])), followed == FOLLOWED
 
 
-def _marked(body: Body, at: int, words: tuple[str, ...]) -> dict[str, Any]:
+def _marked(body: LogPiece, at: int, words: tuple[str, ...]) -> dict[str, Any]:
     """Return the lines of a piece of output, and the one that a search found."""
     lines = lines_of(body["text"].rpartition("\n")[0], begin_of(body))
     hit = nearest(lines, at, words)
@@ -237,16 +246,16 @@ def _marked(body: Body, at: int, words: tuple[str, ...]) -> dict[str, Any]:
     return {"lines": shown, "hit": hit, "marked": () if hit is None else marked(shown[hit], words)}
 
 
-def begin_of(body: Body) -> int:
+def begin_of(body: LogPiece) -> int:
     """Return the byte of the output at which a text begins. If the agent is too old to say so, it assumes UTF-8."""
     begin = body.get("begin")
-    return int(begin) if begin is not None else body["offset"] - len(body["text"].encode())
+    return begin if begin is not None else body["offset"] - len(body["text"].encode())
 
 
-def _rest_bytes(body: Body, rest: str) -> int:
+def _rest_bytes(body: LogPiece, rest: str) -> int:
     """Return the number of bytes of ``rest``, the text after the last newline; for an old agent as in ``begin_of``."""
     known = body.get("restBytes")
-    return int(known) if known is not None else len(rest.encode())
+    return known if known is not None else len(rest.encode())
 
 
 def _event(kind: str, data: dict[str, Any], at: int, followed: bool) -> bytes:
@@ -254,11 +263,11 @@ def _event(kind: str, data: dict[str, Any], at: int, followed: bool) -> bytes:
     return f"event: {kind}\nid: {id}\ndata: {json.dumps(data)}\n\n".encode()
 
 
-def _beside(rows: list[Body], id: RankId) -> dict[str, Any]:
+def _beside(rows: list[Rank], id: RankId) -> dict[str, Any]:
     """Return the ranks of the group as name and text, and the rank of all epochs, newest first, as name, text and phase."""
     replica = [row for row in rows if row["replica"] == id.replica]
-    group = sorted((row for row in replica if row["epoch"] == id.epoch), key=lambda row: int(row["rank"]))
-    same = sorted((row for row in replica if row["rank"] == id.rank), key=lambda row: -int(row["epoch"]))
+    group = sorted((row for row in replica if row["epoch"] == id.epoch), key=lambda row: row["rank"])
+    same = sorted((row for row in replica if row["rank"] == id.rank), key=lambda row: -row["epoch"])
     return {
         "siblings": [(row["metadata"]["name"], f"rank {row['rank']} on {row['node']}") for row in group],
         "epochs": [(row["metadata"]["name"], f"epoch {row['epoch']}", row["phase"]) for row in same],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -14,10 +13,11 @@ from starlette.routing import Route
 from reconciler.console.access.visitor import visitor_of
 from reconciler.console.feed import Feed
 from reconciler.console.pages import Page, Pages
-from reconciler.console.snapshot import Body
 from reconciler.errors import ReconcilerError
 from reconciler.wire.admin import Get, ReadRankLog
+from reconciler.wire.answers import LogPiece
 from reconciler.wire.launch import Phase, RankId
+from reconciler.wire.objects import Rank
 
 from .log import begin_of
 from .matching import QUERY_CHARACTERS_MAX, Line, Parts, has_all, lines_of, marked, words_of
@@ -135,14 +135,14 @@ class LogSearch:
         del found.hits[SHOWN_MAX:]
         return found
 
-    async def _read(self, row: Body) -> Any:
+    async def _read(self, row: Rank) -> LogPiece:
         return await self._feed.ask(ReadRankLog(RankId.parse(row["metadata"]["name"]), BYTES_MAX))
 
     def _take(
-        self, found: Found, row: Body, task: asyncio.Task[Any], query: str, words: tuple[str, ...]
+        self, found: Found, row: Rank, task: asyncio.Task[LogPiece], query: str, words: tuple[str, ...]
     ) -> None:
         """Add the hits in a rank's log, or the reason why it did not come."""
-        name, node = str(row["metadata"]["name"]), str(row["node"])
+        name, node = row["metadata"]["name"], row["node"]
         if task.cancelled():
             found.silent.append((name, node, f"no answer within {self._seconds:g} s"))
             return
@@ -160,21 +160,21 @@ class LogSearch:
         found.hits += [_hit(row, line, query, words) for line in lines[-SHOWN_MAX:]]
 
 
-def in_order(rows: list[Body]) -> list[Body]:
+def in_order(rows: list[Rank]) -> list[Rank]:
     """Return ranks in the order in which they are asked: those that run, then those that began last."""
-    newest_first = sorted(rows, key=lambda row: str(row.get("startedAt") or ""), reverse=True)
+    newest_first = sorted(rows, key=lambda row: row["startedAt"] or "", reverse=True)
     return sorted(newest_first, key=lambda row: row["phase"] == Phase.EXITED)
 
 
-def _hit(row: Body, line: Line, query: str, words: tuple[str, ...]) -> Hit:
-    name = str(row["metadata"]["name"])
+def _hit(row: Rank, line: Line, query: str, words: tuple[str, ...]) -> Hit:
+    name = row["metadata"]["name"]
     at = "" if line.time is None else line.time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return Hit(
         name,
-        int(row["epoch"]),
-        str(row["node"]),
+        row["epoch"],
+        row["node"],
         at,
         marked(line.said, words),
         f"/logs/{quote(name, safe='')}?{urlencode({'at': line.begin, 'q': query})}#line",
-        (at or str(row.get("startedAt") or ""), line.begin),
+        (at or row["startedAt"] or "", line.begin),
     )

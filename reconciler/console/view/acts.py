@@ -7,8 +7,8 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from reconciler.console.snapshot import Body
 from reconciler.resources.verbs import ACTS, KEEPS_OFF, UNDO, VERBS, words_for
+from reconciler.wire.objects import Object
 
 STANDING = frozenset({"InForce", "AgreesWithGit"})
 CLUSTER = "cluster/main"
@@ -27,7 +27,7 @@ class Act:
     href: str
 
 
-def acts_of(each: Body | None) -> tuple[Act, ...]:
+def acts_of(each: Object | None) -> tuple[Act, ...]:
     """Return the acts that an object has now."""
     if each is None:
         return ()
@@ -52,9 +52,9 @@ def act(verb: str, kind: str, name: str, label: str = "", **fields: str) -> Act:
     return Act(verb, label or verb.capitalize(), f"/act/{verb}/{kind}/{quote(name, safe='')}{query}")
 
 
-def replicas_of(each: Body | None) -> int | None:
+def replicas_of(each: Object | None) -> int | None:
     """Return the number of replicas of a deployment now; None if it is not known."""
-    return None if each is None else each["spec"].get("replicas")
+    return each["spec"].get("replicas") if each is not None and each["kind"] == "ModelDeployment" else None
 
 
 def label(verb: str, replicas: str, present: int | None) -> str:
@@ -64,7 +64,7 @@ def label(verb: str, replicas: str, present: int | None) -> str:
     return "Start" if ACTS[verb].counts and replicas and present == 0 else verb.capitalize()
 
 
-def _numbers(each: Body, name: str, now: Set[str]) -> Iterator[Act]:
+def _numbers(each: Object, name: str, now: Set[str]) -> Iterator[Act]:
     """Yield the acts that change the number of replicas. A deployment that an operation has stopped starts when that ends."""
     if each["kind"] != "ModelDeployment":
         return
@@ -76,7 +76,7 @@ def _numbers(each: Body, name: str, now: Set[str]) -> Iterator[Act]:
         yield act("scale", kind, name, label="Start", replicas="1")
 
 
-def _verbs(each: Body, now: Set[str]) -> Iterator[str]:
+def _verbs(each: Object, now: Set[str]) -> Iterator[str]:
     if each["kind"] == "Node":
         spec = each["spec"]
         kept_off = not now.isdisjoint(KEEPS_OFF) or spec.get("unschedulable") or spec.get("drain")

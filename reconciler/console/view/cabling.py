@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
+from reconciler.wire.objects import Fabric, Link, Mac, NodeFields
 
 from .overview import transport_of
 from .picture import Layout, layout
@@ -88,12 +89,12 @@ class Cabling:
 
 def cablings(snapshot: Snapshot) -> tuple[Cabling, ...]:
     """Return the cabling of each Fabric."""
-    return tuple(_cabling(snapshot, fabric) for fabric in snapshot.of_kind("Fabric"))
+    return tuple(_cabling(snapshot, fabric) for fabric in snapshot.fabrics)
 
 
 def picture_of(snapshot: Snapshot, machine: str) -> Picture | None:
     """Return the picture with a machine in it; None if no cable leads to it."""
-    for fabric in snapshot.of_kind("Fabric"):
+    for fabric in snapshot.fabrics:
         cables = _cables(snapshot, fabric)
         for names in _joined(cables):
             if machine in names:
@@ -101,7 +102,7 @@ def picture_of(snapshot: Snapshot, machine: str) -> Picture | None:
     return None
 
 
-def _cabling(snapshot: Snapshot, fabric: Body) -> Cabling:
+def _cabling(snapshot: Snapshot, fabric: Fabric) -> Cabling:
     cables = _cables(snapshot, fabric)
     sets = _joined(cables)
     wrong = {machine for cable in cables if cable.look != "good" for machine in _machines(cable)}
@@ -124,7 +125,7 @@ def _cabling(snapshot: Snapshot, fabric: Body) -> Cabling:
     )
 
 
-def _cables(snapshot: Snapshot, fabric: Body) -> list[Cable]:
+def _cables(snapshot: Snapshot, fabric: Fabric) -> list[Cable]:
     return [_cable(snapshot, link) for link in fabric["status"].get("links", ())]
 
 
@@ -163,17 +164,17 @@ def _picture(snapshot: Snapshot, names: Sequence[str], cables: Iterable[Cable]) 
 
 
 def _card(snapshot: Snapshot, name: str, cables: Iterable[Cable]) -> Card:
-    node = snapshot.named("Node", name)
-    status = (node or {}).get("status", {})
-    mac: Mapping[str, object] = status.get("mac", {})
-    known = {port["receptacle"]: "empty" for port in status.get("mac", {}).get("ports", ())}
+    node = snapshot.node(name)
+    status = node["status"] if node is not None else NodeFields()
+    mac = status.get("mac") or Mac()
+    known = {port["receptacle"]: "empty" for port in mac.get("ports", ())}
     for cable in cables:
         for end in cable.ends:
             machine, _, number = end.partition("/")
             if machine == name and number.isdigit():
                 known[int(number)] = _worse(known.get(int(number), "empty"), cable.look)
     receptacles = (Receptacle(f"{name}/{number}", number, state) for number, state in sorted(known.items()))
-    return Card(name, str(mac.get("chip") or status.get("system", "")), tuple(receptacles))
+    return Card(name, mac.get("chip") or status.get("system", ""), tuple(receptacles))
 
 
 def _worse(one: str, other: str) -> str:
@@ -181,7 +182,7 @@ def _worse(one: str, other: str) -> str:
     return min(one, other, key=order.index)
 
 
-def _cable(snapshot: Snapshot, link: Body) -> Cable:
+def _cable(snapshot: Snapshot, link: Link) -> Cable:
     first, second = link["ends"]
     look = LOOKS.get(link["state"], "bad")
     uses = list(_uses(snapshot, first.partition("/")[0], second.partition("/")[0])) if look == "good" else []
@@ -204,7 +205,7 @@ def _words(state: str) -> str:
 
 
 def _uses(snapshot: Snapshot, one: str, other: str) -> Iterator[tuple[str, str]]:
-    for each in snapshot.of_kind("ModelDeployment"):
+    for each in snapshot.deployments:
         for group in each["status"].get("groups", ()):
             nodes, transport = list(group["nodes"]), transport_of(group)[0]
             if one not in nodes or other not in nodes:

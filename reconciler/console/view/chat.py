@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
+from reconciler.wire import answers
+from reconciler.wire.objects import ModelDeployment
 
 from .overview import Served, serving
 from .state import doing, state_of
@@ -44,14 +46,23 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """A reason why a deployment is not served as declared."""
+
+    text: str
+    until: str | None
+    """The time at which it is tried again at the latest; None without a deadline."""
+
+
+@dataclass(frozen=True, slots=True)
 class Chat:
     """The chat with one deployment."""
 
     line: Served
     groups: tuple[Group, ...]
-    reasons: tuple[Body, ...]
-    """Reasons why it is not served as declared: ``text``, and ``until`` if it is known. Empty while it is."""
-    incidents: tuple[Body, ...]
+    reasons: tuple[Reason, ...]
+    """Reasons why it is not served as declared; empty while it is."""
+    incidents: tuple[answers.Incident, ...]
     """Its open incidents, and the last one if it was open in the last ``RECENT_SECONDS``; newest first."""
 
 
@@ -69,7 +80,7 @@ class Said:
     """The groups that worked on it; empty if not known."""
 
 
-def said(message: Body) -> Said:
+def said(message: Mapping[str, Any]) -> Said:
     """Return a message as it is shown. It comes from a browser: a field of a wrong type counts as empty."""
     calls = [_of(call, "function", dict) for call in _of(message, "tool_calls", list)]
     groups = _of(message, "groups", list)
@@ -95,20 +106,20 @@ def models(snapshot: Snapshot, name: str) -> tuple[Model, ...]:
     """Return all models. ``name``: the chosen one."""
     return tuple(
         Model(each["metadata"]["name"], state_of(each), _ready(each), each["metadata"]["name"] == name)
-        for each in snapshot.of_kind("ModelDeployment")
+        for each in snapshot.deployments
     )
 
 
 def chosen(snapshot: Snapshot, name: str) -> str:
     """Return the name of the model to show: the given one, else the first that is served, else the first; empty if none."""
-    deployments = snapshot.of_kind("ModelDeployment")
+    deployments = snapshot.deployments
     served = sorted(deployments, key=lambda each: not _ready(each))
     return name or next((each["metadata"]["name"] for each in served), "")
 
 
 def chat(snapshot: Snapshot, name: str) -> Chat | None:
     """Return the chat with a model; None if there is none of this name."""
-    each = snapshot.named("ModelDeployment", name)
+    each = snapshot.deployment(name)
     if each is None:
         return None
     groups = [group for group in each["status"].get("groups", ()) if group["ready"]]
@@ -139,20 +150,22 @@ def joined(nodes: Sequence[str]) -> str:
     return ", ".join(nodes)
 
 
-def _ready(each: Body) -> bool:
+def _ready(each: ModelDeployment) -> bool:
     return bool(each["status"].get("readyReplicas"))
 
 
-def _reasons(snapshot: Snapshot, each: Body) -> Iterator[Body]:
+def _reasons(snapshot: Snapshot, each: ModelDeployment) -> Iterator[Reason]:
     if state_of(each) == "ready":
         return
-    planned = list(snapshot.planned(f"modeldeployment/{each['metadata']['name']}"))
+    of, plan = f"modeldeployment/{each['metadata']['name']}", snapshot.plan
+    planned = [Reason(entry["text"], None) for entry in plan["refused"] if entry["object"] == of]
+    planned += [Reason(entry["text"], entry["until"]) for entry in plan["waiting"] if entry["object"] == of]
     yield from planned
     if not planned and (text := doing(each)):
-        yield {"text": text, "until": None}
+        yield Reason(text, None)
 
 
-def _incidents(snapshot: Snapshot, of: str) -> Iterator[Body]:
+def _incidents(snapshot: Snapshot, of: str) -> Iterator[answers.Incident]:
     newest_first = (each for each in reversed(snapshot.incidents) if each["object"] == of)
     for place, each in enumerate(newest_first):
         if each["open"] or (not place and _age(snapshot, each["closedAt"]) < RECENT_SECONDS):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
+from reconciler.wire import answers, objects
 from reconciler.wire.launch import Phase
 
 from .history import LastChange, last_change, waiting_change
@@ -80,13 +81,13 @@ class Deployment:
 
     line: Served
     groups: tuple[Group, ...]
-    planned: tuple[Body, ...]
+    planned: tuple[answers.Obstacle, ...]
     """The plan's waits and refusals: ``reason``, ``text``, and ``until`` if it is known. Without a sync window that holds a
     change, which the page shows next to the operations."""
-    conditions: tuple[Body, ...]
-    events: tuple[Body, ...]
+    conditions: tuple[objects.Condition, ...]
+    events: tuple[answers.EventEntry, ...]
     """Newest first."""
-    incidents: tuple[Body, ...]
+    incidents: tuple[answers.Incident, ...]
     """Newest first."""
     spec: str
     """As in YAML: a line for each field."""
@@ -109,12 +110,12 @@ HELD_BY_WINDOW = "HeldBySyncWindow"
 
 def deployments(snapshot: Snapshot) -> tuple[Deployment, ...]:
     """Return all deployments."""
-    return tuple(_deployment(snapshot, each) for each in snapshot.of_kind("ModelDeployment"))
+    return tuple(_deployment(snapshot, each) for each in snapshot.deployments)
 
 
 def deployment(snapshot: Snapshot, name: str) -> Deployment | None:
     """Return a deployment; None if there is none of this name."""
-    each = snapshot.named("ModelDeployment", name)
+    each = snapshot.deployment(name)
     return None if each is None else _deployment(snapshot, each)
 
 
@@ -139,7 +140,7 @@ def _written(value: object) -> str:
     return "null" if value is None else str(value) or '""'
 
 
-def _deployment(snapshot: Snapshot, each: Body) -> Deployment:
+def _deployment(snapshot: Snapshot, each: objects.ModelDeployment) -> Deployment:
     name = each["metadata"]["name"]
     of = f"modeldeployment/{name}"
     waits = waiting_change(each) is not None
@@ -159,10 +160,10 @@ def _deployment(snapshot: Snapshot, each: Body) -> Deployment:
     )
 
 
-def _group(snapshot: Snapshot, name: str, transports: Sequence[str], group: Body) -> Group:
+def _group(snapshot: Snapshot, name: str, transports: Sequence[str], group: objects.Group) -> Group:
     ranks = tuple(_ranks(snapshot, name, group))
     transport, skipped = transport_of(group)
-    failed = group.get("failed") or {}
+    failed = group.get("failed")
     loading = group["phase"] == Phase.LOADING
     return Group(
         replica=group["replica"],
@@ -173,7 +174,7 @@ def _group(snapshot: Snapshot, name: str, transports: Sequence[str], group: Body
         strategy=group.get("strategy") or "",
         context=group.get("context"),
         since=group.get("since"),
-        failed=failed.get("text", ""),
+        failed=failed["text"] if failed else "",
         ranks=ranks,
         steps=tuple(_steps(group["phase"], transport)),
         ladder=tuple(_ladder(transports, transport, skipped, group["phase"])) if len(ranks) > 1 else (),
@@ -182,25 +183,25 @@ def _group(snapshot: Snapshot, name: str, transports: Sequence[str], group: Body
     )
 
 
-def _ranks(snapshot: Snapshot, name: str, group: Body) -> Iterator[Rank]:
-    use: dict[str, Body] = {row["name"]: row for row in snapshot.usage["ranks"]}
-    rows: dict[int, Body] = {
+def _ranks(snapshot: Snapshot, name: str, group: objects.Group) -> Iterator[Rank]:
+    use = {row["name"]: row for row in snapshot.usage["ranks"]}
+    rows = {
         row["rank"]: row
         for row in snapshot.ranks
         if (row["deployment"], row["replica"], row["epoch"]) == (name, group["replica"], group["epoch"])
     }
     for number, node in enumerate(group["nodes"]):
-        row, used = rows.get(number, {}), use.get(f"{name}.{group['replica']}.{group['epoch']}.{number}", {})
+        row, used = rows.get(number), use.get(f"{name}.{group['replica']}.{group['epoch']}.{number}")
         yield Rank(
             number=number,
             node=node,
-            pid=row.get("pid"),
-            phase=row.get("phase", "not there"),
-            detail=row.get("detail", ""),
-            started_at=row.get("startedAt"),
-            charged_bytes=used.get("chargedBytes"),
-            loaded_bytes=used.get("loadedBytes") or 0,
-            total_bytes=used.get("totalBytes") or 0,
+            pid=row["pid"] if row else None,
+            phase=row["phase"] if row else "not there",
+            detail=row["detail"] if row else "",
+            started_at=row["startedAt"] if row else None,
+            charged_bytes=used["chargedBytes"] if used else None,
+            loaded_bytes=(used.get("loadedBytes") or 0) if used else 0,
+            total_bytes=(used.get("totalBytes") or 0) if used else 0,
         )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
 from reconciler.wire import answers
+from reconciler.wire.objects import Object
 
 from .acts import Act, act, title
 
@@ -143,32 +143,32 @@ def held(snapshot: Snapshot) -> tuple[Held, ...]:
     return tuple(_held(snapshot.status))
 
 
-def _held(status: Body) -> Iterator[Held]:
-    if found := status.get("held"):
-        removes = tuple(found["removes"])
-        title = f"A revision is held: it removes {len(removes)} of {found['of']} objects"
-        let_in = act("approve", "revision", found["revision"])
-        yield Held(found["revision"], title, found["text"], removes, (found["command"],), let_in)
-    if found := status.get("suspended"):
-        rest = found["revision"] == status["revision"]
+def _held(status: answers.ControllerStatus) -> Iterator[Held]:
+    if held_back := status.get("held"):
+        removes = tuple(held_back["removes"])
+        title = f"A revision is held: it removes {len(removes)} of {held_back['of']} objects"
+        let_in = act("approve", "revision", held_back["revision"])
+        yield Held(held_back["revision"], title, held_back["text"], removes, (held_back["command"],), let_in)
+    if suspended := status.get("suspended"):
+        rest = suspended["revision"] == status["revision"]
         title = (
             "Changes wait: the cluster is suspended"
             if rest
             else "A revision waits: new commits are suspended"
         )
         let_in = act("resume", "cluster", "main")
-        yield Held(found["revision"], title, found["text"], (), ("reconciler resume --all",), let_in)
-    if found := status.get("heldChanges"):
-        windows = tuple(dict.fromkeys(change["window"] for change in found["changes"]))
+        yield Held(suspended["revision"], title, suspended["text"], (), ("reconciler resume --all",), let_in)
+    if changes := status.get("heldChanges"):
+        windows = tuple(dict.fromkeys(change["window"] for change in changes["changes"]))
         title = f"Changes wait for sync window{'s' if len(windows) > 1 else ''} {', '.join(windows)}"
-        yield Held(found["revision"], title, found["text"], (), tuple(map(_override, windows)))
+        yield Held(changes["revision"], title, changes["text"], (), tuple(map(_override, windows)))
     if text := status.get("rejection"):
         yield Held("", "The newest revision is refused", text, (), ())
     if text := status.get("operationsRejection"):
         yield Held("", "The newest operations are refused", text, (), ())
 
 
-def waiting_change(each: Body | None) -> WaitingChange | None:
+def waiting_change(each: Object | None) -> WaitingChange | None:
     """Return the change of an object that waits; None if there is none."""
     found = each["status"].get("heldBy") if each is not None else None
     if not found:
@@ -184,10 +184,10 @@ def _override(window: str) -> str:
 def commit(snapshot: Snapshot) -> Commit | str:
     """Return the commit that the controller was asked for; a text with the reason if there is none."""
     body = snapshot.answer
-    if not body or body.get("problem"):
-        return str(body.get("problem") or "the controller was not asked")
+    if isinstance(body, str):
+        return body
     known = (each for each in snapshot.commits["items"] if each["revision"] == body["revision"])
-    line = _line(next(known, cast(answers.ShownCommit, body)))  # what has become of it may be newer there
+    line = _line(next(known, body))  # what has become of it may be newer there
     did = _did(snapshot, body)
     return Commit(
         line,
@@ -207,8 +207,8 @@ def _act(way: answers.Act) -> Act:
     return act(way["verb"], kind, way["name"], label, to=way["to"])
 
 
-def files_of(body: Body) -> tuple[File, ...]:
-    """Return the changed files of a commit, from an answer to ``ShowCommit`` or ``Operate``."""
+def files_of(body: answers.ShownCommit | answers.Operated) -> tuple[File, ...]:
+    """Return the changed files of a commit."""
     return tuple(_file(each) for each in body["files"])
 
 
@@ -249,7 +249,7 @@ def _diff_line(line: str) -> DiffLine:
     return DiffLine("", line, kind) if kind == "place" else DiffLine(line[:1], line[1:], kind)
 
 
-def _did(snapshot: Snapshot, body: Body) -> list[answers.EventEntry]:
+def _did(snapshot: Snapshot, body: answers.Commit) -> list[answers.EventEntry]:
     """Return the events about a commit's objects, oldest first, as far as events are kept."""
     objects = {_touched(each).object for each in body["objects"]}
     begins = _begins(snapshot, body)
@@ -269,15 +269,15 @@ def _speaks_of(event: answers.EventEntry, revision: str) -> bool:
     return event["object"] in WHOLE and (event["revision"] == revision or revision[:10] in event["message"])
 
 
-def _begins(snapshot: Snapshot, body: Body) -> str:
+def _begins(snapshot: Snapshot, body: answers.Commit) -> str:
     """Return when a commit came into force; empty if it has not, or if its event is no longer kept."""
     if body["branch"] == "main":
         applied = (e["time"] for e in snapshot.events if e["revision"] == body["revision"])
-        return str(next(applied, ""))
-    return str(body["time"])
+        return next(applied, "")
+    return body["time"]
 
 
-def _ends(snapshot: Snapshot, body: Body, objects: set[str]) -> str:
+def _ends(snapshot: Snapshot, body: answers.Commit, objects: set[str]) -> str:
     """Return when the next commit changed one of the objects; empty if none has."""
     later: list[answers.Commit] = []
     for item in snapshot.commits["items"]:  # newest first

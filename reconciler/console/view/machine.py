@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
+from reconciler.wire import answers
+from reconciler.wire.objects import Mac, Node, NodeStatus
 
 from .operation import words
 from .state import doing, state_of
@@ -53,13 +55,17 @@ class Machine:
 
 def machines(snapshot: Snapshot) -> tuple[Machine, ...]:
     """Return all machines."""
-    use: dict[str, Body] = {row["name"]: row for row in snapshot.usage["nodes"]}
+    use = {row["name"]: row for row in snapshot.usage["nodes"]}
     models: dict[str, dict[str, None]] = {}
     for rank in snapshot.ranks:
         models.setdefault(rank["node"], {})[rank["deployment"]] = None
     return tuple(
-        _machine(each, use.get(each["metadata"]["name"], {}), tuple(models.get(each["metadata"]["name"], ())))
-        for each in snapshot.of_kind("Node")
+        _machine(
+            each,
+            use.get(each["metadata"]["name"]) or cast(answers.NodeUsage, {}),
+            tuple(models.get(each["metadata"]["name"], ())),
+        )
+        for each in snapshot.nodes
     )
 
 
@@ -69,7 +75,8 @@ def scale(found: tuple[Machine, ...]) -> int:
     return next((end for end in WATTS if most <= end), WATTS[-1])
 
 
-def _machine(each: Body, use: Body, models: tuple[str, ...]) -> Machine:
+def _machine(each: Node, use: answers.NodeUsage, models: tuple[str, ...]) -> Machine:
+    """``use``: empty if it is not known."""
     status = each["status"]
     total, used = use.get("memoryBytes") or status.get("memoryBytes"), use.get("memoryUsedBytes")
     full = bool(total and used is not None and used / total > FULL)
@@ -86,15 +93,15 @@ def _machine(each: Body, use: Body, models: tuple[str, ...]) -> Machine:
         load=use.get("load"),
         watts=use.get("gpuWatts"),
         gpu_use=use.get("gpuUse"),
-        throttled=bool(status.get("mac", {}).get("throttled")),
+        throttled=(status.get("mac") or Mac()).get("throttled", False),
         host=use.get("host") or each["metadata"]["name"],
         system=_system(status),
         standing=words(each),
     )
 
 
-def _system(status: Mapping[str, object]) -> str:
+def _system(status: NodeStatus) -> str:
     mac = status.get("mac")
-    if isinstance(mac, Mapping) and "chip" in mac:
+    if mac and "chip" in mac:
         return f"{mac['chip']}, macOS {mac.get('macOS', 'unknown')}"
-    return str(status.get("system", ""))
+    return status.get("system", "")

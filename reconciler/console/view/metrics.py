@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
+from reconciler.wire import answers
 
 from .plots import Mark, Plot, Span, Table, marks, nice, path, plot, span_of, table, values_of
 from .quantities import number, seconds, size, watts
@@ -71,8 +72,8 @@ def metrics(snapshot: Snapshot, chosen: str) -> Metrics:
     if answer is None:
         return Metrics(chosen, None, (), (), 0, 0, ())
     span = span_of(answer)
-    deployments = [each["metadata"]["name"] for each in snapshot.of_kind("ModelDeployment")]
-    nodes = [each["metadata"]["name"] for each in snapshot.of_kind("Node")]
+    deployments = [each["metadata"]["name"] for each in snapshot.deployments]
+    nodes = [each["metadata"]["name"] for each in snapshot.nodes]
     more = max(0, len(deployments) - DEPLOYMENTS_MAX) + max(0, len(nodes) - MACHINES_MAX)
     return Metrics(
         chosen,
@@ -101,7 +102,7 @@ def spark(snapshot: Snapshot, of: str, name: str) -> str:
     return path(values, nice(largest)) if largest else ""
 
 
-def _of_deployment(answer: Body, span: Span, name: str) -> OfDeployment:
+def _of_deployment(answer: answers.Metrics, span: Span, name: str) -> OfDeployment:
     of = f"modeldeployment/{name}"
 
     def values(figure: str) -> tuple[float | None, ...]:
@@ -131,7 +132,7 @@ def _of_deployment(answer: Body, span: Span, name: str) -> OfDeployment:
     )
 
 
-def _of_machine(answer: Body, name: str) -> OfMachine:
+def _of_machine(answer: answers.Metrics, name: str) -> OfMachine:
     cells = []
     for title, figure, said in (
         ("Memory", "memoryUsedBytes", size),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
+from reconciler.wire import answers, objects
 
 from .cabling import Picture, picture_of
 from .machine import Machine, machines, scale
@@ -31,16 +32,16 @@ class Node:
     line: Machine
     watts_scale: int
     facts: tuple[tuple[str, str], ...]
-    ranks: tuple[Body, ...]
+    ranks: tuple[objects.Rank, ...]
     picture: Picture | None
-    conditions: tuple[Body, ...]
-    events: tuple[Body, ...]
+    conditions: tuple[objects.Condition, ...]
+    events: tuple[answers.EventEntry, ...]
     """Newest first."""
 
 
 def node(snapshot: Snapshot, name: str) -> Node | None:
     """Return the page of a machine; None if no Node has this name."""
-    each = snapshot.named("Node", name)
+    each = snapshot.node(name)
     if each is None:
         return None
     found = machines(snapshot)
@@ -56,16 +57,16 @@ def node(snapshot: Snapshot, name: str) -> Node | None:
     )
 
 
-def _facts(each: Body) -> Iterator[tuple[str, str]]:
-    status, ssh = each["status"], each["spec"].get("ssh", {})
-    if ssh.get("host"):
-        yield "Address", str(ssh["host"])
-    mac = status.get("mac", {})
+def _facts(each: objects.Node) -> Iterator[tuple[str, str]]:
+    status, ssh = each["status"], each["spec"].get("ssh")
+    if ssh:
+        yield "Address", ssh["host"]
+    mac = status.get("mac")
+    known = dict(mac) if mac else {}
     for field, text in FACTS:
-        if field in mac:
-            value = mac[field]
+        if field in known:
+            value = known[field]
             yield text, ("yes" if value else "no") if isinstance(value, bool) else str(value)
     if not mac and status.get("system"):
-        yield "System", str(status["system"])
-    for name, version in status.get("runtime", {}).items():
-        yield name, str(version)
+        yield "System", status["system"]
+    yield from status.get("runtime", {}).items()

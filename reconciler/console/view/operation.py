@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
 from reconciler.resources.verbs import VERBS
+from reconciler.wire.objects import Object, StandingOperation
 
 from .acts import CLUSTER, STANDING
 
@@ -24,12 +25,12 @@ class Standing:
     reason: str
 
 
-def standing(each: Body) -> tuple[Standing, ...]:
+def standing(each: Object) -> tuple[Standing, ...]:
     """Return the effects that the manifest of an object declares itself, then its operations in force."""
     return tuple(_standing(each))
 
 
-def words(each: Body) -> str:
+def words(each: Object) -> str:
     """Return the same in few words, for a row; empty if no operation is in force."""
     return ", ".join(dict.fromkeys(found.word for found in standing(each)))
 
@@ -44,7 +45,7 @@ def commits_wait(snapshot: Snapshot) -> bool:
     )
 
 
-def _standing(each: Body) -> Iterator[Standing]:
+def _standing(each: Object) -> Iterator[Standing]:
     spec = each["spec"]
     if each["kind"] == "Node":
         for field, verb in (("drain", "drain"), ("unschedulable", "cordon")):
@@ -55,7 +56,7 @@ def _standing(each: Body) -> Iterator[Standing]:
             yield Standing(word, found["by"], found.get("at"), found.get("until"), found.get("reason", ""))
 
 
-def _word(found: Body) -> str:
+def _word(found: StandingOperation) -> str:
     if found["verb"] == "scale":
         return f"scaled to {found['replicas']}" if found["replicas"] else VERBS["stop"].word
     spec = VERBS.get(found["verb"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from reconciler.console.snapshot import Body, Snapshot, condition
+from reconciler.console.snapshot import Snapshot
+from reconciler.wire import answers, objects
+from reconciler.wire.objects import condition
 
 from .machine import Machine, machines, scale
 from .operation import words
@@ -74,7 +76,7 @@ class Overview:
     watts_scale: int
     troubles: tuple[Trouble, ...]
     more_troubles: int
-    latest: tuple[Body, ...]
+    latest: tuple[answers.EventEntry, ...]
     """Events, newest first."""
     endpoint: str
     revision: str
@@ -128,12 +130,13 @@ def _attention(count: int) -> str:
     return "1 needs attention" if count == 1 else f"{count} need attention"
 
 
-def serving(snapshot: Snapshot, each: Body) -> Served:
+def serving(snapshot: Snapshot, each: objects.ModelDeployment) -> Served:
     """Return a deployment in one line."""
     name, status = each["metadata"]["name"], each["status"]
-    ranks: dict[str, Body] = {row["name"]: row for row in snapshot.usage["ranks"]}
+    ranks = {row["name"]: row for row in snapshot.usage["ranks"]}
     groups = status.get("groups", ())
-    first = [ranks.get(f"{name}.{group['replica']}.{group['epoch']}.0", {}) for group in groups]
+    names = (f"{name}.{group['replica']}.{group['epoch']}.0" for group in groups)
+    first = [ranks[rank] for rank in names if rank in ranks]
     ready, busy = condition(each, "Ready"), condition(each, "Reconciling")
     return Served(
         name=name,
@@ -153,13 +156,13 @@ def serving(snapshot: Snapshot, each: Body) -> Served:
     )
 
 
-def transport_of(group: Body) -> tuple[str, str]:
+def transport_of(group: objects.Group) -> tuple[str, str]:
     """Return a group's transport, and why better ones were skipped."""
     return group.get("transportName", ""), group.get("transportWhy", "")
 
 
 def _served(snapshot: Snapshot) -> tuple[Served, ...]:
-    return tuple(serving(snapshot, each) for each in snapshot.of_kind("ModelDeployment"))
+    return tuple(serving(snapshot, each) for each in snapshot.deployments)
 
 
 def _figures(served: tuple[Served, ...], found: tuple[Machine, ...]) -> Figures:

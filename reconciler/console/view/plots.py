@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from reconciler.console.snapshot import Body
+from reconciler.wire import answers
 
 HEIGHT = 100
 """Height of a plot, in its own units; an interval is ``STEP`` wide, and the page stretches both."""
@@ -102,17 +102,16 @@ class Span:
             yield range(begin, min(begin + size, self.count))
 
 
-def span_of(answer: Body) -> Span:
+def span_of(answer: answers.Metrics) -> Span:
     """Return the time of an answer to ``wire.figures.ShowMetrics``."""
     return Span(datetime.fromisoformat(answer["begins"]), answer["seconds"], answer["count"])
 
 
-def values_of(answer: Body, of: str, name: str) -> Values:
+def values_of(answer: answers.Metrics, of: str, name: str) -> Values:
     """Return the figures of an object; empty if it has none."""
     for each in answer["series"]:
         if each["object"] == of and each["name"] == name:
-            found: Values = each["values"]
-            return found
+            return each["values"]
     return ()
 
 
@@ -162,7 +161,7 @@ def table(span: Span, found: Sequence[tuple[str, Values, Callable[[float], str]]
     return Table(("Time (UTC)", *(name for name, _, _ in known)), rows)
 
 
-def marks(answer: Body, span: Span, of: str = "") -> tuple[Mark, ...]:
+def marks(answer: answers.Metrics, span: Span, of: str = "") -> tuple[Mark, ...]:
     """Return the events of an object, or of all, in this time; an event in the last interval is at the right edge, like the
     interval."""
     total = span.seconds * max(1, span.count - 1)

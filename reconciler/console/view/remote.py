@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
+from reconciler.wire import answers
 
 COMMAND = "reconciler source show"
 
@@ -43,6 +44,8 @@ def remote_of(snapshot: Snapshot) -> Remote | None:
     )
 
 
-def _condition(found: Body, type: str) -> Body:
-    unknown = {"status": "Unknown", "message": ""}
+def _condition(found: answers.SourceState, type: str) -> answers.SourceCondition:
+    unknown = answers.SourceCondition(
+        type=type, status="Unknown", reason="", message="", lastTransitionTime=None
+    )
     return next((each for each in found.get("conditions", ()) if each["type"] == type), unknown)

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from reconciler.console.snapshot import Body, Snapshot
+from reconciler.console.snapshot import Snapshot
 from reconciler.wire import answers
+from reconciler.wire.objects import Object, Rank
 
 SHOWN_MAX = 50
 """Most hits of each sort."""
@@ -54,7 +55,7 @@ def _sort(title: str, hits: Iterable[Hit], words: list[str]) -> Sort:
     return Sort(title, tuple(found[:SHOWN_MAX]), max(0, len(found) - SHOWN_MAX))
 
 
-def _object(each: Body) -> Hit:
+def _object(each: Object) -> Hit:
     kind, metadata = str(each["kind"]), each["metadata"]
     place = f"{PLACES[kind]}{quote(metadata['name'], safe='')}" if kind in PLACES else ""
     labels = [f"{key}={value}" for key, value in (metadata.get("labels") or {}).items()]
@@ -62,7 +63,7 @@ def _object(each: Body) -> Hit:
     return Hit(f"{kind.lower()}/{metadata['name']}", "; ".join([*labels, *said]), place)
 
 
-def _rank(each: answers.Rank) -> Hit:
+def _rank(each: Rank) -> Hit:
     name = each["metadata"]["name"]
     text = " ".join(filter(None, (each["phase"], f"on {each['node']}", each["detail"])))
     return Hit(name, text, f"/logs/{quote(name, safe='')}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from reconciler.console.snapshot import Body, condition, is_true
+from reconciler.wire.objects import Object, condition, is_true
 
 
-def state_of(each: Body) -> str:
+def state_of(each: Object) -> str:
     """Return ``ready``, ``busy`` or ``bad`` for an object."""
     if is_true(each, "Stalled"):
         return "bad"
@@ -17,7 +17,7 @@ def state_of(each: Body) -> str:
     return "ready" if is_true(each, "Ready") else "bad"
 
 
-def doing(each: Body, part: Literal["message", "seen"] = "message") -> str:
+def doing(each: Object, part: Literal["message", "seen"] = "message") -> str:
     """Return the message of the condition that keeps an object from being ready: stalled, reconciling or not ready.
     ``seen``: without the steps for a person."""
     for type, status in (("Stalled", "True"), ("Reconciling", "True"), ("Ready", "False")):

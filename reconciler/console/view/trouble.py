@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reconciler.console.snapshot import Snapshot, condition
+from reconciler.console.snapshot import Snapshot
+from reconciler.wire.objects import condition
 
 from .acts import Act, act
 from .remote import COMMAND, remote_of
@@ -93,7 +94,7 @@ def _troubles(snapshot: Snapshot) -> Iterator[Trouble]:
 
 def _cables(snapshot: Snapshot) -> Iterator[Trouble]:
     """Return the cables that are not as declared: an idle group may continue without one, and then has no incident."""
-    for fabric in snapshot.of_kind("Fabric"):
+    for fabric in snapshot.fabrics:
         since = condition(fabric, "Ready")["lastTransitionTime"]
         for link in fabric["status"].get("links", ()):
             if link["state"] not in HARMLESS:

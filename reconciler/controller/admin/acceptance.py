@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from reconciler.controller.parts import Parts
 from reconciler.doctor.acceptance import Check, Stream, Trial, Work, judge
@@ -14,6 +13,7 @@ from reconciler.errors import Refused, Unreachable, listing
 from reconciler.execution import trial
 from reconciler.execution.proof import Connect
 from reconciler.state import DeploymentName, GroupRecord, NodeName, ObservedRank
+from reconciler.wire import answers
 from reconciler.wire.admin import Accept
 from reconciler.wire.launch import Phase
 from reconciler.wire.measuring import Measured
@@ -31,7 +31,7 @@ LOOKS_MAX = 20
 class _Run:
     """One acceptance."""
 
-    task: asyncio.Task[dict[str, Any]]
+    task: asyncio.Task[answers.Tried]
     progress: list[str]
     """Progress messages, the latest last."""
 
@@ -43,7 +43,7 @@ class Acceptances:
     parts: Parts
     _runs: dict[str, _Run] = field(default_factory=dict)
 
-    async def answer(self, message: Accept) -> dict[str, Any]:
+    async def answer(self, message: Accept) -> answers.Trial:
         """Answer ``wire.admin.Accept``. Raises ``Refused`` if there is no group to measure."""
         if not message.run:
             return self._begin(message)
@@ -55,9 +55,16 @@ class Acceptances:
         if not run.task.done():
             return {"run": message.run, "doing": run.progress[-1]}
         self._runs.pop(message.run, None)
-        return {"run": message.run, "doing": "", **run.task.result()}
+        found = run.task.result()
+        return {
+            "run": message.run,
+            "doing": "",
+            "deployment": found["deployment"],
+            "ok": found["ok"],
+            "replicas": found["replicas"],
+        }
 
-    def _begin(self, message: Accept) -> dict[str, Any]:
+    def _begin(self, message: Accept) -> answers.Trial:
         name = DeploymentName(message.deployment)
         groups = _serving(self.parts, name)
         progress = ["the ranks are measuring"]
@@ -94,7 +101,7 @@ def _ready(parts: Parts, record: GroupRecord) -> Mapping[int, ObservedRank]:
 
 async def _accept(
     parts: Parts, groups: tuple[GroupRecord, ...], request: Accept, progress: list[str]
-) -> dict[str, Any]:
+) -> answers.Tried:
     tried = [(record, await _Trial(parts, record, progress).all(request.under_load)) for record in groups]
     rates = {int(nodes): rate for nodes, rate in request.smaller.items() if nodes.isdigit()}
     rates |= {
@@ -192,7 +199,7 @@ class _Trial:
         return lambda: self.parts.around.machines.stream(node, socket)
 
 
-def _replica(record: GroupRecord, found: Trial, checks: tuple[Check, ...]) -> dict[str, Any]:
+def _replica(record: GroupRecord, found: Trial, checks: tuple[Check, ...]) -> answers.TriedReplica:
     pace = found.pace
     return {
         "replica": record.replica.index,
@@ -221,9 +228,12 @@ def _replica(record: GroupRecord, found: Trial, checks: tuple[Check, ...]) -> di
         "streams": [
             {"streams": s.streams, "tokensPerSecond": round(s.tokens_per_second, 2)} for s in found.streams
         ],
-        "checks": [asdict(check) for check in checks],
+        "checks": [
+            {"name": check.name, "ok": check.ok, "text": check.text, "blame": list(check.blame)}
+            for check in checks
+        ],
     }
 
 
-def _rank(node: NodeName, rank: int, work: Work) -> dict[str, Any]:
+def _rank(node: NodeName, rank: int, work: Work) -> answers.TriedRank:
     return {"rank": rank, "node": node, "steps": work.steps, "cores": work.cores, "gpuWatts": work.gpu_watts}

@@ -22,7 +22,7 @@ from reconciler.resources.operation import KIND as OPERATION
 from reconciler.state import NodeName, Observed
 from reconciler.status import gateway_waits
 from reconciler.store import EventFilter, IncidentFilter
-from reconciler.wire import answers, node
+from reconciler.wire import answers, node, objects
 from reconciler.wire.admin import (
     CONTROLLER_RECEIVES_FROM_CLI,
     Accept,
@@ -111,7 +111,7 @@ class Admin:
     async def _answer(self, message: Any) -> Answer:
         return Answer(await self._body(message))
 
-    async def _body(self, message: Any) -> Mapping[str, Any]:
+    async def _body(self, message: Any) -> Mapping[str, object]:
         match message:
             case Get():
                 return await self._get(message)
@@ -120,9 +120,11 @@ class Admin:
             case Preview() | Validate() | Compare():
                 return await self._proposed(message)
             case ShowFacts():
-                return {"facts": recording.facts(self.parts), "settled": self.loop.plan.settled}
+                return answers.RecordedFacts(
+                    facts=recording.facts(self.parts), settled=self.loop.plan.settled
+                )
             case ShowPlaces():
-                return {"items": bodies.places(self.parts.last, message.name)}
+                return answers.Placements(items=bodies.places(self.parts.last, message.name))
             case ListEvents() | ListIncidents() | ListCommits() | ShowCommit():
                 return await self._past(message)
             case ReadRankLog():
@@ -151,13 +153,13 @@ class Admin:
                 raise Refused("Unknown", "this controller does not support that request")
         return {}
 
-    async def _proposed(self, message: Preview | Validate | Compare) -> dict[str, Any]:
+    async def _proposed(self, message: Preview | Validate | Compare) -> Mapping[str, object]:
         """Answer requests about manifests that are not committed."""
         if isinstance(message, Preview):
             return await preview.preview(self.parts, self.loop, message)
         return await self.reading.answer(message)
 
-    async def _measured(self, message: ShowUsage | ShowMetrics | ShowSeries) -> Mapping[str, Any]:
+    async def _measured(self, message: ShowUsage | ShowMetrics | ShowSeries) -> Mapping[str, object]:
         """Answer what nodes and deployments do, now or over the last hours."""
         if isinstance(message, ShowMetrics):
             return metrics.body(self.parts, message)
@@ -168,7 +170,7 @@ class Admin:
 
     async def _past(
         self, message: ListEvents | ListIncidents | ListCommits | ShowCommit
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         """Answer what has happened."""
         match message:
             case ListEvents():
@@ -183,7 +185,7 @@ class Admin:
     async def _tried(
         self,
         message: Verify | Doctor | Accept | ShowSource | JudgePush | JudgeOperations | FollowPush,
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         """Answer what takes a while, and is asked again until it is done."""
         match message:
             case JudgePush():
@@ -207,16 +209,21 @@ class Admin:
         elif self.following is not None:
             self.following.look_now(message.at)
 
-    async def _get(self, message: Get) -> dict[str, Any]:
+    async def _get(self, message: Get[Any]) -> Mapping[str, object]:
         """Answer once the manifests have been read: until then, objects are not missing but unknown."""
         seconds = message.wait_seconds if message.seen else 0.0
-        answers = {"Rank": self._ranks, OPERATION: self._operations}
         await self._first_observation()
         async for last in self._looks(seconds if self._knows() else max(seconds, READ_SECONDS)):
-            body = answers.get(message.kind or "", self._objects)(message)
+            body = (
+                self._ranks(message)
+                if message.kind == "Rank"
+                else self._operations(message)
+                if message.kind == OPERATION
+                else self._objects(message)
+            )
             if last or (self._knows() and body["version"] != message.seen):
                 break
-        return {**body, "unobserved": self._unobserved()}
+        return body
 
     def _knows(self) -> bool:
         desired = self.parts.last.desired
@@ -235,24 +242,37 @@ class Admin:
         wanted = sorted({*self.parts.last.desired.nodes, *seen})
         return [name for name in wanted if name not in seen or seen[name].report is None]
 
-    def _objects(self, message: Get) -> dict[str, Any]:
+    def _objects(self, message: Get[Any]) -> objects.ObjectList:
         snapshots, statuses = self.parts.last, self.parts.publisher.statuses
-        version = self.versions.of_objects(snapshots, statuses)
-        if version == message.seen:
-            unchanged = bodies.kept_out(snapshots.desired)
-            return {"version": version, "revision": snapshots.desired.revision, **unchanged, "items": []}
-        return {"version": version, **bodies.objects(snapshots, statuses, message.kind, message.name)}
+        version, desired = self.versions.of_objects(snapshots, statuses), snapshots.desired
+        new = version != message.seen
+        return {
+            "version": version,
+            "revision": desired.revision,
+            "unobserved": self._unobserved(),
+            **bodies.kept_out(desired),
+            "items": bodies.objects(snapshots, statuses, message.kind, message.name) if new else [],
+        }
 
-    def _ranks(self, message: Get) -> dict[str, Any]:
+    def _ranks(self, message: Get[Any]) -> objects.RankList:
         last = self.parts.last  # with the newest reports, because the progress of ranks causes no pass
         newest = replace(last, observed=Observed(self.parts.collector.nodes(), last.observed.gateway))
-        every = bodies.ranks(newest, None, ended=True)
-        version = self.versions.of_ranks(every["items"])
-        return {"version": version, **bodies.ranks(newest, message.name, message.ended)}
+        return {
+            "version": self.versions.of_ranks(bodies.ranks(newest, None, ended=True)),
+            "revision": last.desired.revision,
+            "unobserved": self._unobserved(),
+            "items": bodies.ranks(newest, message.name, message.ended),
+        }
 
-    def _operations(self, message: Get) -> dict[str, Any]:
-        every = bodies.operations(self.parts.last, message.name)
-        return {"version": self.versions.of_operations(every["items"]), **every}
+    def _operations(self, message: Get[Any]) -> objects.OperationList:
+        desired, items = self.parts.last.desired, bodies.operations(self.parts.last, message.name)
+        return {
+            "version": self.versions.of_operations(items),
+            "revision": desired.operations,
+            "unobserved": self._unobserved(),
+            **bodies.kept_out(desired),
+            "items": items,
+        }
 
     async def _events(self, message: ListEvents) -> answers.Events:
         # Beyond the last one is who followed the events of a store that was lost or replaced since: it begins anew.
@@ -299,27 +319,32 @@ class Admin:
                 break
         yield True
 
-    async def _followed(self, message: FollowPush) -> dict[str, Any]:
+    async def _followed(self, message: FollowPush) -> answers.FollowedPush:
         async for last in self._looks(message.wait_seconds):
             body = self.pushes.standing(message)
             if last or body["done"] or body["version"] != message.seen:
                 break
         return body
 
-    async def _log(self, message: ReadRankLog) -> dict[str, Any]:
+    async def _log(self, message: ReadRankLog) -> answers.LogPiece:
         for rank in self.parts.last.observed.ranks():
             if rank.report.id == message.id:
                 return await self._read_log(rank.node, message)
         raise Refused("NotFound", f"no node knows a rank {message.id}; {listing('ranks')}")
 
-    async def _read_log(self, name: NodeName, message: ReadRankLog) -> dict[str, Any]:
+    async def _read_log(self, name: NodeName, message: ReadRankLog) -> answers.LogPiece:
         link, _ = self.parts.collector.link(name)
         request = node.ReadLog(message.id, message.bytes_max, message.offset)
         log = await link.request(request, timeout=LOG_SECONDS_MAX)
-        counted = {"begin": log.begin, "restBytes": log.rest_bytes}
-        return {"text": log.text, "offset": log.offset, "node": name, **counted}
+        return {
+            "text": log.text,
+            "offset": log.offset,
+            "node": name,
+            "begin": log.begin,
+            "restBytes": log.rest_bytes,
+        }
 
-    async def _verify(self, message: Verify) -> dict[str, Any]:
+    async def _verify(self, message: Verify) -> answers.Verification:
         if not message.run:
             return {"run": await verification.begin(self.parts, message.model)}
         async for last in self._looks(message.wait_seconds):
@@ -328,7 +353,7 @@ class Admin:
                 break
         return body
 
-    async def _remote(self, message: ShowSource) -> dict[str, Any]:
+    async def _remote(self, message: ShowSource) -> answers.SourceState:
         if self.following is None:
             return {}
         with contextlib.suppress(TimeoutError):
@@ -337,7 +362,7 @@ class Admin:
                     await self.following.news.wait()
         return remote.body(self.following)
 
-    def _protection(self, message: ShowProtection) -> dict[str, Any]:
+    def _protection(self, message: ShowProtection) -> answers.Protection:
         last, name = self.parts.last, NodeName(message.node)
         if name not in last.desired.nodes:
             raise Refused("NotFound", f'there is no node "{name}"; {listing("nodes")}')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, overload
+from typing import Any, cast, overload
 
 from reconciler.incidents import summary, what_is_wrong
 from reconciler.planning.context.world import World
@@ -30,6 +30,7 @@ from reconciler.state.reports.incident import Entry, Incident, title
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
 from reconciler.status import Snapshots, Statuses, behind_on_keys
 from reconciler.wire import answers
+from reconciler.wire import objects as wire
 
 SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
 """Fields of an operation in the status of its target."""
@@ -51,11 +52,13 @@ def iso(at: float | None) -> str | None:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def objects(snapshots: Snapshots, statuses: Statuses, kind: str | None, name: str | None) -> dict[str, Any]:
+def objects(
+    snapshots: Snapshots, statuses: Statuses, kind: str | None, name: str | None
+) -> list[wire.Object]:
     """Return all objects, those in force and those being removed, sorted by kind and name."""
     desired = snapshots.desired
     going = {key: leaving.manifest for key, leaving in snapshots.memory.leaving.items()}
-    items = [
+    return [
         _object(key, manifest, snapshots, statuses.get(key))
         for key, manifest in sorted(
             {**desired.objects(), **going}.items(),
@@ -63,7 +66,6 @@ def objects(snapshots: Snapshots, statuses: Statuses, kind: str | None, name: st
         )
         if kind in (None, key.kind) and name in (None, key.name)
     ]
-    return {"revision": desired.revision, **kept_out(desired), "items": items}
 
 
 def kept_out(desired: Desired) -> answers.KeptOut:
@@ -123,19 +125,23 @@ def lasting(snapshots: Snapshots) -> tuple[Operation, ...]:
     )
 
 
-def operations(snapshots: Snapshots, name: str | None) -> dict[str, Any]:
+def operations(snapshots: Snapshots, name: str | None) -> list[wire.Operation]:
     """Return every operation, in the order in which they are laid over the manifests."""
-    items = [
+    return [
         _operation(effect, snapshots)
         for effect in snapshots.desired.effects
         if name in (None, effect.operation.metadata.name)
     ]
-    return {"revision": snapshots.desired.operations, **kept_out(snapshots.desired), "items": items}
 
 
-def _operation(effect: Effect, snapshots: Snapshots) -> dict[str, Any]:
-    body = effect.operation.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {**body, "status": {"standing": _standing(effect, snapshots)}}
+def _operation(effect: Effect, snapshots: Snapshots) -> wire.Operation:
+    body = cast(wire.Operation, _dumped(effect.operation))
+    body["status"] = {"standing": _standing(effect, snapshots)}
+    return body
+
+
+def _dumped(manifest: Manifest | Operation) -> object:
+    return manifest.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _standing(effect: Effect, snapshots: Snapshots) -> str:
@@ -152,26 +158,21 @@ def _standing(effect: Effect, snapshots: Snapshots) -> str:
 
 def _object(
     key: ObjectKey, manifest: Manifest, snapshots: Snapshots, status: ObjectStatus | None
-) -> dict[str, Any]:
-    body = manifest.model_dump(mode="json", by_alias=True, exclude_none=True)
+) -> wire.Object:
+    body = cast(wire.Object, _dumped(manifest))
+    metadata, shown = body["metadata"], _status(status)
     leaving = snapshots.memory.leaving.get(key)
     if leaving:
-        body["metadata"]["deletionTimestamp"] = iso(leaving.since)
-    body["metadata"]["generation"] = (
-        leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
-    )
-    body["status"] = _status(status) if status else {"observedGeneration": 0, "conditions": []}
+        metadata["deletionTimestamp"] = iso(leaving.since)
+    metadata["generation"] = leaving.generation if leaving else snapshots.desired.generations.get(key, 1)
     said = [_operation(effect, snapshots) for effect in snapshots.desired.effects if _is_about(effect, key)]
     if said:
-        body["status"]["operations"] = [_in_short(operation) for operation in said]
+        shown["operations"] = [_in_short(operation) for operation in said]
     changes = snapshots.desired.held_changes.changes if snapshots.desired.held_changes is not None else ()
     held = next((each for each in changes if each.object == key), None)
     if held is not None:
-        body["status"]["heldBy"] = {
-            "syncWindow": held.windows[0],
-            "until": iso(held.until),
-            "text": held.text,
-        }
+        shown["heldBy"] = {"syncWindow": held.windows[0], "until": iso(held.until), "text": held.text}
+    body["status"] = cast(Any, shown)  # of this kind, as ``status.kinds`` makes it
     return body
 
 
@@ -180,42 +181,45 @@ def _is_about(effect: Effect, key: ObjectKey) -> bool:
     return (target.kind, target.name) == key
 
 
-def _in_short(operation: dict[str, Any]) -> dict[str, Any]:
+def _in_short(operation: wire.Operation) -> wire.StandingOperation:
     """Return the fields of an operation that people want to see with its target."""
-    spec = operation["spec"]
-    short = {field: spec[field] for field in SHOWN if spec.get(field) not in (None, "")}
-    return {**short, "standing": operation["status"]["standing"]}
+    spec, found = operation["spec"], wire.StandingOperation(standing=operation["status"]["standing"])
+    short = {field: value for field, value in spec.items() if field in SHOWN and value not in (None, "")}
+    return cast(wire.StandingOperation, {**short, **found})
 
 
-def _status(status: ObjectStatus) -> dict[str, Any]:
+def _status(status: ObjectStatus | None) -> wire.Status:
+    """Return the status with the fields of its kind, whose times are seconds in the store."""
+    if status is None:
+        return {"observedGeneration": 0, "conditions": []}
     extra = dict(status.extra)
     if "groups" in extra:
         extra["groups"] = [{**group, "since": iso(group["since"])} for group in extra["groups"]]
     for moment in _MOMENTS & extra.keys():
         extra[moment] = iso(extra[moment])
-    return {
-        "observedGeneration": status.generation,
-        "conditions": [_condition(condition) for condition in status.conditions],
-        **extra,
-    }
+    shown = wire.Status(
+        observedGeneration=status.generation, conditions=[_condition(each) for each in status.conditions]
+    )
+    return cast(wire.Status, {**shown, **extra})
 
 
-def _condition(condition: Condition) -> dict[str, Any]:
-    asked = {"seen": condition.message, "person": condition.person} if condition.person else {}
-    return {
+def _condition(condition: Condition) -> wire.Condition:
+    found: wire.Condition = {
         "type": condition.type,
         "status": "True" if condition.status else "False",
         "reason": condition.reason,
         "message": condition.told,
-        **asked,
         "lastTransitionTime": iso(condition.since),
         "observedGeneration": condition.generation,
     }
+    if condition.person:
+        found |= {"seen": condition.message, "person": condition.person}
+    return found
 
 
-def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> answers.RankList:
+def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> list[wire.Rank]:
     """Return every rank that has not ended (with ``ended`` every rank), of one deployment or of all."""
-    items: list[answers.Rank] = [
+    items: list[wire.Rank] = [
         {
             "kind": "Rank",
             "metadata": {
@@ -247,7 +251,7 @@ def ranks(snapshots: Snapshots, name: str | None, ended: bool = False) -> answer
         if (rank.alive or ended) and name in (None, rank.report.id.deployment)
     ]
     items.sort(key=lambda row: (row["deployment"], row["replica"], row["epoch"], row["rank"]))
-    return {"revision": snapshots.desired.revision, "items": items}
+    return items
 
 
 def places(snapshots: Snapshots, name: str) -> list[answers.Placement]:

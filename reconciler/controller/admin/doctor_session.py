@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from reconciler import incidents
 from reconciler.controller.pace import in_slices
@@ -55,7 +54,7 @@ class DoctorSessions:
     parts: Parts
     _runs: dict[str, _Run] = field(default_factory=dict)
 
-    async def answer(self, message: Doctor) -> Mapping[str, Any]:
+    async def answer(self, message: Doctor) -> answers.DoctorAnswer:
         """Answer ``wire.admin.Doctor``. Raises ``Refused`` for unknown nodes, and for an expired session."""
         if not message.run:
             return self._begin(tuple(NodeName(name) for name in message.nodes))
@@ -65,13 +64,13 @@ class DoctorSessions:
         waiting = [task for task in run.asking.values() if not task.done()]
         if waiting and message.wait_seconds:
             await asyncio.wait(waiting, timeout=min(message.wait_seconds, WAIT_SECONDS_MAX))
-        asking = [name for name, task in run.asking.items() if not task.done()]
+        asking: list[str] = [name for name, task in run.asking.items() if not task.done()]
         if asking:
             return {"run": message.run, "asking": asking}
         self._runs.pop(message.run, None)
         return {"run": message.run, "asking": [], **(await self._findings(run))}
 
-    def _begin(self, names: tuple[NodeName, ...]) -> answers.DoctorRun:
+    def _begin(self, names: tuple[NodeName, ...]) -> answers.DoctorAnswer:
         unknown = [name for name in names if name not in self.parts.last.desired.nodes]
         if unknown:
             raise Refused("NotFound", f'there is no node "{unknown[0]}"; {listing("nodes")}')

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
-from reconciler.errors import InvalidManifests, Refused
+from reconciler.errors import InvalidManifests, Problem, Refused
 from reconciler.source.checking import checked
 from reconciler.source.editing import diff
 from reconciler.source.edition import edition
 from reconciler.source.sources import Source
 from reconciler.source.yaml.documents import load
+from reconciler.wire import answers
 from reconciler.wire.manifests import BYTES_MAX, Compare, Validate
 
 EDITION = edition()
@@ -26,7 +26,7 @@ class Reading:
     source: Source
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def answer(self, message: Validate | Compare) -> dict[str, Any]:
+    async def answer(self, message: Validate | Compare) -> answers.Compared:
         """Answer a request. Raises ``Refused`` as it says."""
         if message.edition != EDITION:
             raise Refused("OtherEdition", "the controller runs other code than the command")
@@ -37,9 +37,9 @@ class Reading:
             try:
                 return await asyncio.to_thread(self._read, message, files)
             except InvalidManifests as error:
-                return {"problems": [asdict(problem) for problem in error.problems]}
+                return {"problems": [_problem(each) for each in error.problems]}
 
-    def _read(self, message: Validate | Compare, files: Mapping[str, bytes]) -> dict[str, Any]:
+    def _read(self, message: Validate | Compare, files: Mapping[str, bytes]) -> answers.Compared:
         if isinstance(message, Validate):
             found = checked(files, message.references)
             return {"objects": [document.key for document in found], "problems": []}
@@ -50,3 +50,13 @@ class Reading:
         present = load(repo.read(head)) if head else ()
         items = [each.body() for each in diff(present, incoming)]
         return {"objects": [document.key for document in incoming], "items": items, "problems": []}
+
+
+def _problem(found: Problem) -> answers.ManifestProblem:
+    return {
+        "file": found.file,
+        "line": found.line,
+        "column": found.column,
+        "path": found.path,
+        "text": found.text,
+    }

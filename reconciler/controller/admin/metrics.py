@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reconciler.controller.figures.files import number
 from reconciler.controller.parts import Parts
 from reconciler.store import EventFilter
+from reconciler.wire import answers
 from reconciler.wire.figures import ShowMetrics
 
 from .bodies import iso
@@ -18,7 +17,7 @@ MARKS_MAX = 200
 """Most marks, the newest ones."""
 
 
-def body(parts: Parts, message: ShowMetrics) -> dict[str, Any]:
+def body(parts: Parts, message: ShowMetrics) -> answers.Metrics:
     """Return the answer."""
     now = parts.clock()
     points = min(max(1, message.points), POINTS_MAX)

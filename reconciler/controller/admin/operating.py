@@ -29,6 +29,7 @@ from reconciler.source.operating.change import (
 )
 from reconciler.source.operating.writing import in_force, removed, seen, write, write_manifests
 from reconciler.source.yaml.documents import load
+from reconciler.wire import answers
 from reconciler.wire.operate import Operate
 
 from . import bodies, preview
@@ -44,7 +45,7 @@ class Operating:
     parts: Parts
     loop: Loop
 
-    async def operate(self, message: Operate) -> dict[str, Any]:
+    async def operate(self, message: Operate) -> answers.Operated:
         """Return the answer. Raises ``Refused``, ``Invalid`` and ``Conflict``."""
         source = self.parts.around.source
         repo = source.repository()
@@ -71,7 +72,7 @@ class Operating:
             ),
         }
         branches = [BRANCH] * bool(wish.edit.changes) + [OPERATIONS_BRANCH] * bool(change.operations)
-        body = {
+        body: answers.Operated = {
             "revision": None,
             "author": request.by,
             "branches": branches,

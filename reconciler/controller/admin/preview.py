@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from reconciler.admission.judge import Incoming, Verdict
 from reconciler.controller.loop import Loop
@@ -19,6 +18,7 @@ from reconciler.source.yaml.documents import load
 from reconciler.state import AllocateEpoch, Desired, GroupRecord, ObjectKey, Plan, ReplicaId, StopRank
 from reconciler.state.desired import UNNAMED
 from reconciler.state.operations import Operations
+from reconciler.wire import answers
 from reconciler.wire.admin import Preview
 
 from . import bodies
@@ -28,7 +28,7 @@ TOO_LARGE_SHOWN = 5
 """Most deployments that are named as too large: for each, the search looks for a change that would fit."""
 
 
-async def preview(parts: Parts, loop: Loop, message: Preview) -> dict[str, Any]:
+async def preview(parts: Parts, loop: Loop, message: Preview) -> answers.Foreseen:
     """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
     if message.operations is not None:
         return await foresee(parts, loop, None, laid_by(_encoded(message.operations)))
@@ -38,7 +38,7 @@ async def preview(parts: Parts, loop: Loop, message: Preview) -> dict[str, Any]:
 
 async def foresee(
     parts: Parts, loop: Loop, wished: Incoming | None, operations: Operations
-) -> dict[str, Any]:
+) -> answers.Foreseen:
     """Return the body of the answer for manifests, or for those in force, with these operations."""
     state, too_large = parts.desired_state, tuple[str, ...]()
     if wished is None:
@@ -79,7 +79,7 @@ def foreseen(
     groups: Mapping[ReplicaId, GroupRecord],
     costs: Collection[Cost] = (),
     too_large: Collection[str] = (),
-) -> dict[str, Any]:
+) -> answers.Foreseen:
     """Return the body of the answer, from the verdict, the plan, the recorded groups, and the costs of changed deployments."""
     return {
         "removes": [str(key) for key in verdict.removal.removes],
@@ -90,16 +90,14 @@ def foreseen(
         "tooLarge": list(too_large),
         "plan": bodies.plan_body(plan),
         "replicas": [
-            {**_future(plan, replica, record), "unservedSeconds": _seconds(costs, replica)}
+            _future(plan, replica, record, _seconds(costs, replica))
             for replica, record in sorted(groups.items())
         ],
         "changes": [_change(cost) for cost in costs],
     }
 
 
-def _change(cost: Cost) -> dict[str, Any]:
-    """Return the change of a deployment. ``unservedSeconds``: how long nobody is served, null if unknown;
-    ``extraHasRoom``: whether there is room for an extra replica, null if unknown."""
+def _change(cost: Cost) -> answers.CostOfChange:
     return {
         "object": str(ObjectKey("ModelDeployment", cost.deployment)),
         "kind": cost.kind.value,
@@ -123,7 +121,9 @@ def _encoded(files: Mapping[str, str]) -> dict[str, bytes]:
     return {name: text.encode() for name, text in files.items()}
 
 
-def _future(plan: Plan, replica: ReplicaId, record: GroupRecord) -> dict[str, Any]:
+def _future(
+    plan: Plan, replica: ReplicaId, record: GroupRecord, unserved_seconds: float | None
+) -> answers.FutureReplica:
     steps = [step for step in plan.steps if getattr(step, "replica", None) == replica]
     formed = next((step.group for step in steps if isinstance(step, AllocateEpoch)), None)
     reasons = [refusal.told for refusal in plan.refused if refusal.replica == replica]
@@ -135,4 +135,5 @@ def _future(plan: Plan, replica: ReplicaId, record: GroupRecord) -> dict[str, An
         "moves": list(formed.members) if formed else None,
         "ends": formed is None and any(isinstance(step, StopRank) for step in steps),
         "text": reasons[0] if reasons else "",
+        "unservedSeconds": unserved_seconds,
     }

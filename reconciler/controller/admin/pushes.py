@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from reconciler.admission.judge import Incoming
 from reconciler.admission.windows import refused_operations
@@ -20,6 +19,7 @@ from reconciler.state import Desired
 from reconciler.state.desired import abbreviated
 from reconciler.state.identity import ObjectKey
 from reconciler.state.operations import Operations
+from reconciler.wire import answers
 from reconciler.wire.admin import FollowPush, JudgeOperations, JudgePush
 
 from . import bodies
@@ -57,13 +57,13 @@ class Pushes:
     loop: Loop
     _judged: dict[str, _Judged] = field(default_factory=dict)
 
-    async def judge(self, message: JudgePush) -> dict[str, Any]:
+    async def judge(self, message: JudgePush) -> answers.JudgedPush:
         """Answer ``wire.admin.JudgePush``. Raises ``Refused`` if this controller does not read that repository."""
         push = Push(message.old, message.new, message.ref)
         pushed = await self._read(message.repository, message.quarantine, push)
         return await self.foreseen(pushed, message.allow) if isinstance(pushed, Pushed) else pushed
 
-    async def judge_operations(self, message: JudgeOperations) -> dict[str, Any]:
+    async def judge_operations(self, message: JudgeOperations) -> answers.JudgedPush:
         """Answer ``wire.admin.JudgeOperations``. Raises like ``judge``."""
         push = Push(message.old, message.new, OPERATIONS)
         pushed = await self._read(message.repository, message.quarantine, push)
@@ -84,7 +84,7 @@ class Pushes:
             "lines": forecast(push.new, change, (), (), self.loop.plan, plan, parts.clock()),
         }
 
-    async def _read(self, repository: str, quarantine: str, push: Push) -> Pushed | dict[str, Any]:
+    async def _read(self, repository: str, quarantine: str, push: Push) -> Pushed | answers.JudgedPush:
         """Return the push, or the answer why it is not accepted. Raises ``Refused`` if it is to another repository."""
         try:
             return await self.parts.around.source.judge(repository, quarantine, push)
@@ -93,7 +93,7 @@ class Pushes:
                 raise
             return {"accept": False, "lines": wrapped(objection_lines(error, push.branch))}
 
-    async def foreseen(self, pushed: Pushed, allow: str | None) -> dict[str, Any]:
+    async def foreseen(self, pushed: Pushed, allow: str | None) -> answers.JudgedPush:
         """Return whether a push is accepted, and lines with its effects or the reason against it."""
         parts, push, state = self.parts, pushed.push, self.parts.desired_state
         stays = f"reconciler: {push.branch} stays as it was"
@@ -134,7 +134,7 @@ class Pushes:
         while len(self._judged) > REMEMBERED_MAX:
             del self._judged[next(iter(self._judged))]
 
-    def standing(self, message: FollowPush) -> dict[str, Any]:
+    def standing(self, message: FollowPush) -> answers.FollowedPush:
         """Answer ``wire.admin.FollowPush`` as things stand now."""
         done, lines = self._standing(message.revision)
         return {"version": f"{done} {lines}", "done": done, "lines": wrapped(lines)}

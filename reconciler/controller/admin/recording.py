@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reconciler import __version__
 from reconciler.controller.parts import Parts
 from reconciler.controller.reconcile import remember
 from reconciler.facts.recorded import facts_of, written
 from reconciler.state import Observed
+from reconciler.wire import answers
 
 
-def facts(parts: Parts) -> dict[str, Any]:
+def facts(parts: Parts) -> answers.FactsFile:
     """Return the facts that the next pass would plan with, for ``wire.admin.ShowFacts``."""
     desired = parts.desired_state.desired
     observed = Observed(parts.collector.nodes(), parts.around.gateway())

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reconciler.controller.mirror.following import Following
 from reconciler.controller.mirror.standing import Standing
 from reconciler.state.desired import abbreviated
+from reconciler.wire import answers
 
 from .bodies import iso
 
 
-def body(following: Following) -> dict[str, Any]:
+def body(following: Following) -> answers.SourceState:
     """Return the answer to ``wire.admin.ShowSource``."""
-    found = _standing(following.standing) if following.standing is not None else {}
+    found: answers.SourceState = _standing(following.standing) if following.standing is not None else {}
     return {**found, "problem": following.complaint} if following.complaint else found
 
 
-def _standing(standing: Standing) -> dict[str, Any]:
+def _standing(standing: Standing) -> answers.SourceState:
     spec, last = standing.spec, standing.last
     ready, reason, message = _ready(standing)
     stalled = standing.person or standing.told or bool(standing.refusal)
@@ -50,7 +49,9 @@ def _ready(standing: Standing) -> tuple[bool, str, str]:
     return True, "Following", f"main is at {abbreviated(standing.last.revision)}"
 
 
-def _condition(type: str, status: bool, reason: str, message: str, moment: str | None) -> dict[str, Any]:
+def _condition(
+    type: str, status: bool, reason: str, message: str, moment: str | None
+) -> answers.SourceCondition:
     return {
         "type": type,
         "status": "True" if status else "False",

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from reconciler import __version__
 from reconciler.controller.mirror.following import Following
 from reconciler.controller.parts import Parts
 from reconciler.state import Observed
 from reconciler.status.series import FAMILIES, View
+from reconciler.wire import answers
 
 from .bodies import lasting
 
 
-def body(parts: Parts, following: Following | None) -> dict[str, Any]:
+def body(parts: Parts, following: Following | None) -> answers.MetricFamilies:
     """Return the answer. It uses the newest reports, because not every report causes a pass."""
     last = parts.last
     newest = replace(last, observed=Observed(parts.collector.nodes(), last.observed.gateway))
@@ -28,7 +28,7 @@ def body(parts: Parts, following: Following | None) -> dict[str, Any]:
     )
     return {
         "families": [
-            {"name": each.name, "text": each.text, "labels": each.labels, "series": each.series(view)}
+            {"name": each.name, "text": each.text, "labels": list(each.labels), "series": each.series(view)}
             for each in FAMILIES
         ]
     }

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from reconciler.controller.parts import Parts
 from reconciler.errors import Refused, listing
 from reconciler.resources import HuggingFace, Model
 from reconciler.state import NodeName, NodeObservation
 from reconciler.state.machine.weights import ON_DEMAND
-from reconciler.wire import node
-from reconciler.wire.codec import to_wire
+from reconciler.wire import answers, node
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchSource
 
 REQUEST_SECONDS_MAX = 15.0
 LOOKS_MAX, LOOK_SECONDS = 100, 0.05
 """The wait for the first report of a run."""
-LOST: dict[str, Any] = {
+LOST: answers.VerifiedNode = {
     "phase": FetchPhase.FAILED,
     "doneBytes": 0,
     "totalBytes": 0,
@@ -57,13 +55,13 @@ async def begin(parts: Parts, name: str) -> str:
     return run
 
 
-def stands(parts: Parts, name: str, run: str) -> dict[str, Any]:
+def stands(parts: Parts, name: str, run: str) -> answers.Verification:
     """Return the progress of a run, for ``wire.admin.Verify``."""
     model, _ = _fetched(parts, name)
     path = model.spec.source.folder
     seen = dict(sorted(parts.collector.nodes().items()))
     at_it = {_place(each, path): name for name, each in seen.items() if _at_it(each, path, run)}
-    nodes: list[dict[str, Any]] = []
+    nodes: list[answers.VerifiedNode] = []
     for each, observation in seen.items():
         weights, first = observation.model(path), at_it.get(_place(observation, path))
         if first == each:
@@ -81,7 +79,7 @@ def _at_it(seen: NodeObservation, path: str, run: str) -> bool:
     return weights is not None and weights.fetch is not None and weights.fetch.wish == run
 
 
-def _progress(seen: NodeObservation, path: str) -> dict[str, Any]:
+def _progress(seen: NodeObservation, path: str) -> answers.VerifiedNode:
     weights = seen.model(path)
     assert weights is not None
     assert weights.fetch is not None
@@ -92,7 +90,7 @@ def _progress(seen: NodeObservation, path: str) -> dict[str, Any]:
         "totalBytes": progress.total_bytes,
         "problem": progress.problem,
         "text": progress.text,
-        "files": [to_wire(file) for file in progress.files],
+        "files": [{"name": file.name, "size": file.size, "state": file.state} for file in progress.files],
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.state import Desired
 from reconciler.status import Snapshots, Statuses
-from reconciler.wire import answers
+from reconciler.wire import objects
 
 _VOLATILE = ("steps",)
 """Fields that change many times a second while a rank works, and do not wake readers."""
@@ -27,11 +27,11 @@ class Versions:
         state = (desired.revision, desired.generations, kept_out, desired.effects, leaving, statuses)
         return self._version("objects", state)
 
-    def of_operations(self, items: list[dict[str, Any]]) -> str:
+    def of_operations(self, items: Sequence[objects.Operation]) -> str:
         """Return a version that changes with every operation, and with its progress."""
         return self._version("operations", items)
 
-    def of_ranks(self, items: Sequence[answers.Rank]) -> str:
+    def of_ranks(self, items: Sequence[objects.Rank]) -> str:
         """Return a version that changes with everything except counters."""
         plain = [{key: value for key, value in item.items() if key not in _VOLATILE} for item in items]
         return self._version("ranks", plain)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconciler.errors import Invalid, Refused
 from reconciler.resources.verbs import KEEPS_OFF, VERBS
+from reconciler.wire import answers
 
 from .change import Change, Files, Key, Now, results
 
@@ -183,12 +184,9 @@ def approve(now: Now, revision: str, over: str) -> Change:
     return begin(now, "approve", [("Revision", revision)], lambda _: {"over": over})
 
 
-def moves(replicas: Iterable[Mapping[str, Any]], nodes: Iterable[str]) -> tuple[list[str], list[str]]:
+def moves(replicas: Iterable[answers.FutureReplica], nodes: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the fate of every group on these nodes, a line each: of groups that continue, and of groups that have to
-    end.
-
-    ``replicas`` has the form of the controller's answer to ``Preview``.
-    """
+    end."""
     names = set(nodes)
     go_on, ending = [], []
     for entry in replicas:

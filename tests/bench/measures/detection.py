@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from reconciler.bootstrap import Home
 from reconciler.cli.core.client import ask
@@ -136,9 +135,9 @@ def _ready(home: Home, count: int) -> dict[str, int]:
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         with suppress(Unreachable):
-            rows: list[dict[str, Any]] = ask(home.socket, Get("Rank"))["items"]
+            rows = ask(home.socket, Get("Rank"))["items"]
             if len(rows) == count and all(row["phase"] == Phase.READY for row in rows):
-                return {row["deployment"]: row["pid"] for row in rows}
+                return {row["deployment"]: row["pid"] or 0 for row in rows}
         time.sleep(0.1)
     raise RuntimeError(f"the controller did not adopt {count} groups within {WAIT_SECONDS:.0f} s")
 

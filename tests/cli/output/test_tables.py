@@ -14,6 +14,7 @@ from reconciler.cli.output.kind_columns import COLUMNS, headers, row
 from reconciler.cli.output.table_layout import fold, folded_table, grown, lines, plain, table
 from reconciler.resources import KINDS
 from reconciler.wire.answers import EventEntry
+from reconciler.wire.objects import Condition
 from tests.cli import bodies
 from tests.worlds import sync_window
 
@@ -28,18 +29,18 @@ def test_every_kind_has_columns() -> None:
 
 
 @st.composite
-def conditions(draw: st.DrawFn) -> list[dict[str, Any]]:
+def conditions(draw: st.DrawFn) -> list[Condition]:
     ready, stalled = draw(st.booleans()), draw(st.one_of(st.just(""), texts))
     return bodies.conditions(ready=ready, message=draw(texts), stalled=stalled)
 
 
 @st.composite
-def objects(draw: st.DrawFn) -> dict[str, Any]:
+def objects(draw: st.DrawFn) -> Any:
     """An object of any kind with names and texts of any length."""
     name, other, third = draw(names), draw(names), draw(names)
     kind = draw(st.sampled_from(sorted(COLUMNS)))
     if kind == "Rank":
-        item = bodies.rank(0) | {"node": other, "detail": draw(texts)}
+        item: Any = bodies.rank(0) | {"node": other, "detail": draw(texts)}
     elif kind == "Node":
         item = bodies.node(name)
         item["status"]["system"] = draw(texts)
@@ -63,7 +64,7 @@ def objects(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(st.lists(objects(), min_size=1, max_size=4), st.booleans(), st.booleans())
 def test_any_object_of_any_kind_fits_a_hundred_columns(
-    items: list[dict[str, Any]], wide: bool, with_labels: bool
+    items: list[Any], wide: bool, with_labels: bool
 ) -> None:
     for item in items:
         rows = [row(item, wide, with_labels)]

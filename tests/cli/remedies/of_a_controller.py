@@ -16,6 +16,7 @@ from reconciler.bootstrap import CONSOLE, Home
 from reconciler.bootstrap.service_lock import held
 from reconciler.console.access.rights import Refusal, rights_of
 from reconciler.console.chat.upstream import NoGateway, gateway_of
+from reconciler.console.snapshot import Snapshot
 from reconciler.controller.admin import bodies as answers
 from reconciler.controller.admin.doctor_session import _finding
 from reconciler.doctor import examine
@@ -98,7 +99,7 @@ def a_gateway_without_an_endpoint(bench: Bench) -> Iterator[Scene]:
 @SCENES.at("console/chat/upstream.py", "get gateways")
 def a_gateway_that_does_not_listen(bench: Bench) -> Iterator[Scene]:
     with pytest.raises(NoGateway) as refused:
-        gateway_of(replace(recorded("four-macs"), status={}))
+        gateway_of(replace(recorded("four-macs"), status=Snapshot().status))
     with scripted(bench):
         yield Scene(lambda: elsewhere(bench, str(refused.value)), mends=False)
 
@@ -120,7 +121,7 @@ def a_key_that_opens_no_console(bench: Bench) -> Iterator[Scene]:
     def said() -> str:
         (document,) = load(bench.repo.read(bench.repo.head() or ""))
         now = document.manifest.model_dump(mode="json", by_alias=True)
-        shown = {**body, "spec": {**body["spec"], "console": now["spec"].get("console") or "none"}}
+        shown: Any = {**body, "spec": {**body["spec"], "console": now["spec"].get("console") or "none"}}
         found = rights_of(with_keys(recorded("four-macs"), shown)).admit(secret(1), 0.0)
         return elsewhere(bench, found.text) if isinstance(found, Refusal) else ""
 
@@ -289,12 +290,13 @@ def answers_of(world: World) -> dict[str, Any]:
     now = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
     statuses = status.statuses(now, {})
 
-    def get(asked: Get) -> dict[str, Any]:
+    def get(asked: Get[Any]) -> dict[str, Any]:
         if asked.kind == "Rank":
-            return {"version": "1", "revision": "x", **answers.ranks(now, asked.name, asked.ended)}
+            return {"version": "1", "revision": "x", "items": answers.ranks(now, asked.name, asked.ended)}
         if asked.kind == "Operation":
             return {"version": "1", "revision": "x", "items": []}
-        return {"version": "1", **answers.objects(now, statuses, asked.kind, asked.name), "revision": "x"}
+        items = answers.objects(now, statuses, asked.kind, asked.name)
+        return {"version": "1", "revision": "x", "items": items}
 
     found = [_finding(each) for each in examine(now).findings]
     return {

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from reconciler.console.app import build_app
 from reconciler.console.settings import Settings
 from reconciler.resources.gateway import CONSOLE_LISTEN
+from reconciler.wire.objects import ApiKey
 from tests.console.doors import doors_of, with_keys
 from tests.console.snapshots import recorded
 
@@ -103,7 +104,7 @@ def gateway_double(**how: Any) -> Iterator[GatewayDouble]:
 
 
 @contextlib.contextmanager
-def console_at(endpoint: str | None, *keys: dict[str, Any], **spec: Any) -> Iterator[str]:
+def console_at(endpoint: str | None, *keys: ApiKey, **spec: Any) -> Iterator[str]:
     """The address of a console of four Macs whose controller names this gateway. ``keys``: those that are in force; ``spec``:
     further fields of the Gateway's."""
     known = recorded("four-macs")

@@ -15,6 +15,7 @@ import pytest
 from starlette.responses import JSONResponse
 
 from reconciler.console.chat.routes import BODY_BYTES_MAX, CHATS_MAX
+from reconciler.wire.objects import ApiKey
 from tests.certificates import self_signed
 from tests.console.doors import key, secret
 from tests.ports import free_port
@@ -35,7 +36,7 @@ HELLO: Any = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
 @contextlib.contextmanager
-def console_of(endpoint: str | None, *keys: dict[str, Any], **spec: Any) -> Iterator[httpx2.Client]:
+def console_of(endpoint: str | None, *keys: ApiKey, **spec: Any) -> Iterator[httpx2.Client]:
     """A client of a console whose controller names this gateway. ``keys``: those that are in force; ``spec``: further fields of
     the Gateway's."""
     with (

@@ -324,10 +324,11 @@ def cablings(draw: st.DrawFn) -> Cables:
 
 def imported(cables: Cables) -> Cables:
     """What an import declares of the cabling that is there, by what the machines' nodes show."""
-    nodes = [
+    nodes: list[Any] = [
         {
+            "kind": "Node",
             "metadata": {"name": str(name)},
-            "status": {"conditions": [{"type": "Ready", "status": "True"}], **machine.as_json(facts)},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "mac": machine.as_json(facts)},
         }
         for name, facts in facts_of(cables).items()
     ]

@@ -12,9 +12,11 @@ from reconciler.cli.output.kind_columns import state
 from reconciler.errors import Invalid, Refused, Unreachable
 from reconciler.source.yaml.plain import as_yaml
 from reconciler.wire.admin import Approve, Get, ShowPlan, ShowStatus
+from reconciler.wire.answers import ControllerStatus
+from reconciler.wire.objects import Fabric, ModelDeployment
 
 from .home import Home
-from .stand_ins import Document, StandIns
+from .stand_ins import StandIns
 from .watching import Request, Watcher
 
 STEP_SECONDS_MAX = 180.0
@@ -82,16 +84,14 @@ class Course:
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.home.ask)
 
-    def run(self, choose: Callable[[Sequence[Document], Sequence[Document]], list[Fault]]) -> bool:
+    def run(self, choose: Callable[[Sequence[ModelDeployment], Sequence[Fabric]], list[Fault]]) -> bool:
         """Return whether every step ended as it should. ``choose`` picks the faults, from the deployments with their
         groups, and from the Fabrics."""
         self.watcher.start()
         try:
             if self._serve(self.base) and self._apply():
-                deployments, fabrics = (
-                    self.home.ask(Get(kind))["items"] for kind in ("ModelDeployment", "Fabric")
-                )
-                for fault in choose(deployments, fabrics):
+                deployments = self.home.ask(Get("ModelDeployment"))["items"]
+                for fault in choose(deployments, self.home.ask(Get("Fabric"))["items"]):
                     self._break(fault)
         finally:
             self.watcher.end()
@@ -110,7 +110,8 @@ class Course:
                 f"modeldeployment/{name} is not served before the change either" for name in unserved
             ]
             step.served_after = None if unserved else served
-            self.watcher.load(self._status()["localEndpoint"], base.asked | self.change.asked)
+            if endpoint := self._status()["localEndpoint"]:
+                self.watcher.load(endpoint, base.asked | self.change.asked)
             answered = (base.asked & ready.keys()) - unserved
             step.ok = self._until("an answer", at, lambda: self.watcher.answered(answered, at)) is not None
         self._end(step, at, {})
@@ -150,7 +151,7 @@ class Course:
         if held and held["revision"] == revision:
             step.said.append(f"{held['text']} (approved here)")
             self.home.ask(Approve(revision, APPROVER))
-        return bool(status["revision"] == revision)
+        return status["revision"] == revision
 
     def _break(self, fault: Fault) -> None:
         step, at = self._begin(fault.name)
@@ -173,9 +174,8 @@ class Course:
 
     # --- what holds now ---
 
-    def _status(self) -> dict[str, Any]:
-        status: dict[str, Any] = self.home.ask(ShowStatus())
-        return status
+    def _status(self) -> ControllerStatus:
+        return self.home.ask(ShowStatus())
 
     def _ready_now(self) -> dict[str, int]:
         """Return the ready replicas of each deployment; 0 if its newest spec is not served."""
@@ -198,7 +198,7 @@ class Course:
         ready = self._ready_now()
         expected = {**dict.fromkeys(ready, 0), **wanted.served}
         served = all(ready.get(name) == count for name, count in expected.items() if name not in self.excused)
-        return served and bool(self._status()["settled"])
+        return served and self._status()["settled"]
 
     def _still(self) -> bool:
         """Return whether there has been nothing to do for a while: nothing more will then be served."""

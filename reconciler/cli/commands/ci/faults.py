@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from reconciler.errors import Invalid
 from reconciler.sandbox.commands import COMMANDS
+from reconciler.wire.objects import Fabric, ModelDeployment
 
 from .course import Fault
 
@@ -47,7 +47,7 @@ def named(words: Sequence[str]) -> list[str]:
 
 
 def chosen(
-    classes: Sequence[str], deployments: Sequence[dict[str, Any]], fabrics: Sequence[dict[str, Any]]
+    classes: Sequence[str], deployments: Sequence[ModelDeployment], fabrics: Sequence[Fabric]
 ) -> list[Fault]:
     """Return the faults to cause: kill a rank, pull a cable if any is declared, then the classes. They hit nodes of groups."""
     groups = [group["nodes"] for each in deployments for group in each["status"].get("groups", ())]
@@ -74,7 +74,7 @@ def _filled(command: str, node: str, cable: str | None) -> str:
     return " ".join([name, *(places.get(word, word) for word in words)])
 
 
-def _cable(nodes: Sequence[str], fabrics: Sequence[dict[str, Any]]) -> str | None:
+def _cable(nodes: Sequence[str], fabrics: Sequence[Fabric]) -> str | None:
     """Return an end of a declared cable: within the group if there is one, else of any."""
     links = [link for each in fabrics for link in each["spec"]["links"]]
     within = [link for link in links if all(end.partition("/")[0] in nodes for end in link)]

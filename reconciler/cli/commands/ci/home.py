@@ -17,6 +17,7 @@ from typing import Any
 
 from reconciler.cli.core.client import ask
 from reconciler.errors import Invalid, Unreachable
+from reconciler.wire.answers import A, Asks
 
 COMMAND_SECONDS = 120.0
 END_SECONDS = 60.0
@@ -52,7 +53,7 @@ class Home:
     def models(self) -> Path:
         return self.folder / "models"
 
-    def ask(self, message: Any) -> Any:
+    def ask(self, message: Asks[A]) -> A:
         """Return the running controller's answer. Raises ``Unreachable``."""
         return ask(self.home / "controller.sock", message)
 

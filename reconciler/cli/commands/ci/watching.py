@@ -10,10 +10,12 @@ import urllib.request
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Protocol
 
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire.admin import Get, ListEvents
+from reconciler.wire.answers import A, Asks, EventEntry
+from reconciler.wire.objects import ModelDeployment
 
 LOOK_SECONDS = 0.2
 PAUSE_SECONDS = 0.4
@@ -21,7 +23,13 @@ PAUSE_SECONDS = 0.4
 REQUEST_SECONDS_MAX = 120.0
 TOKENS_MAX = 12
 QUESTION = "What is an epoch?"
-Ask = Callable[[Any], Any]
+
+
+class Ask(Protocol):
+    """Asks a controller."""
+
+    def __call__(self, message: Asks[A], /) -> A:
+        """Return the body of its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ class Watcher:
     ask: Ask
     samples: list[Sample] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
-    items: list[dict[str, Any]] = field(default_factory=list)
+    items: list[ModelDeployment] = field(default_factory=list)
     """The newest deployments, as ``Get`` answers."""
     over: threading.Event = field(default_factory=threading.Event)
     threads: list[threading.Thread] = field(default_factory=list)
@@ -86,11 +94,11 @@ class Watcher:
         found = {each.model for each in self.requests if each.begun_at >= since and each.answered}
         return found.issuperset(models)
 
-    def news(self) -> list[dict[str, Any]]:
+    def news(self) -> list[EventEntry]:
         """Return the events since the last call, oldest first."""
         body = self.ask(ListEvents(self.last_event))
         self.last_event = body["last"]
-        return list(body["items"])
+        return body["items"]
 
     def unserved(self, name: str, since: float) -> float:
         """Return for how many seconds no replica of a deployment was ready, from a moment on."""

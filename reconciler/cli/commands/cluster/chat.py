@@ -89,7 +89,7 @@ def _endpoint(settings: Settings, gateway: str | None) -> str:
     with Client(settings.socket) as client:
         items = client.ask(Get("Gateway"))["items"]
     found = [item for item in items if gateway in (None, item["metadata"]["name"])]
-    ready = [item["status"]["endpoint"] for item in found if item.get("status", {}).get("endpoint")]
+    ready = [endpoint for item in found if (endpoint := item["status"].get("endpoint"))]
     if not ready:
         names = ", ".join(item["metadata"]["name"] for item in items) or "none"
         raise Refused("NoEndpoint", f"no gateway answers; there is {names}; see: reconciler get gateways")
@@ -101,7 +101,7 @@ def _endpoint(settings: Settings, gateway: str | None) -> str:
                 return f"{scheme}://{state['local']}/{rest.partition('/')[2]}"
         except (OSError, ValueError, KeyError, TypeError):
             pass
-    return str(ready[0])
+    return ready[0]
 
 
 class Talk:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from reconciler.bootstrap import CONSOLE, Home
 from reconciler.cli.commands.read.events import event_line
@@ -22,7 +22,7 @@ from reconciler.cli.output.kind_columns import state, tables
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Refused, Unreachable
 from reconciler.source.git.repository import EMPTY
-from reconciler.wire import answers
+from reconciler.wire import answers, objects
 from reconciler.wire.admin import Get, ListEvents, ShowPlan, ShowStatus, Stop
 from reconciler.wire.file_identity import FileIdentity
 
@@ -285,7 +285,7 @@ class Session:
     # --- messages ----------------------------------------------------------------------------------
 
     def _print_ready(
-        self, client: Client, status: answers.ControllerStatus, items: list[dict[str, Any]]
+        self, client: Client, status: answers.ControllerStatus, items: list[objects.Object]
     ) -> None:
         ranks = client.ask(Get("Rank"))["items"]
         parts = [tables(items), tables(ranks)]
@@ -313,7 +313,7 @@ class Session:
             return state["url"] or (state["problem"] and f"not to be reached: {state['problem']}")
         return ""
 
-    def _print_example(self, endpoint: str, items: list[dict[str, Any]]) -> None:
+    def _print_example(self, endpoint: str, items: list[objects.Object]) -> None:
         deployments = [
             item for item in items if item["kind"] == "ModelDeployment" and item["spec"]["replicas"]
         ]
@@ -389,7 +389,7 @@ class _Stopping:
         )
 
 
-def _port_note(items: list[dict[str, Any]], endpoint: str) -> str:
+def _port_note(items: list[objects.Object], endpoint: str) -> str:
     """Say why the endpoint has another port than the manifest."""
     wanted = next(item["spec"]["listen"] for item in items if item["kind"] == "Gateway")
     port = wanted.rpartition(":")[2]

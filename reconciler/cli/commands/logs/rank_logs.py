@@ -14,8 +14,10 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import RANK, kind_named, not_found
 from reconciler.cli.core.objects import note_unobserved, reconnect
 from reconciler.errors import Refused, Unreachable, few_names
+from reconciler.wire import answers
 from reconciler.wire.admin import Get, ReadRankLog
 from reconciler.wire.launch import Phase, RankId
+from reconciler.wire.objects import Rank
 
 from .merge import BEFORE_EVERYTHING, Line, LineReader, Merge, Wanted
 from .printer import Printer
@@ -25,7 +27,8 @@ FOLLOW_SECONDS = 0.5
 LAST_BYTES_A_LINE = 1024
 """A high estimate of a line's length, to decide how much to read for a number of last lines."""
 
-Row = dict[str, Any]
+Began = tuple[RankId, str | None]
+"""A rank, and when it was started, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,10 @@ class Target:
         """Return it for people."""
         return few_names(self.deployments)
 
-    def takes(self, row: Row) -> bool:
+    def takes(self, row: Rank) -> bool:
         """Return whether a rank of any epoch is meant."""
         if self.id is not None:
-            return str(row["metadata"]["name"]) == str(self.id)
+            return row["metadata"]["name"] == str(self.id)
         return self.replica in (None, row["replica"]) and self.rank in (None, row["rank"])
 
 
@@ -91,8 +94,12 @@ def _rank_id(name: str) -> RankId | None:
         return None
 
 
-def _replica(row: Row) -> tuple[str, int]:
+def _replica(row: Rank) -> tuple[str, int]:
     return row["deployment"], row["replica"]
+
+
+def _began(row: Rank) -> Began:
+    return RankId.parse(row["metadata"]["name"]), row["startedAt"]
 
 
 class Source:
@@ -126,7 +133,7 @@ class Source:
         """Return the rest of the text, which does not end with a newline."""
         return self._lines.end()
 
-    def _read(self, client: Client, offset: int | None) -> Any:
+    def _read(self, client: Client, offset: int | None) -> answers.LogPiece:
         body = client.ask(ReadRankLog(self.id, PIECE_BYTES, offset))
         self._offset = body["offset"]
         self.node = body["node"]
@@ -153,7 +160,7 @@ class Reading:
         """Print the existing lines; with ``follow`` continue until Ctrl-C. Raises ``Refused``."""
         chosen = self._chosen()
         if not chosen:
-            note_unobserved(RANK, self._client.ask(Get(RANK)))
+            note_unobserved(RANK, self._client.ask(Get("Rank")))
             self._check_known()
             if not how["follow"]:
                 raise self._nothing()
@@ -181,7 +188,7 @@ class Reading:
         show.nodes.update({str(source.id): source.node for source in self._sources.values()})
         show(self._merge.merged(found))
 
-    def _grown(self, name: str, rows: list[Row]) -> list[Line]:
+    def _grown(self, name: str, rows: list[Rank]) -> list[Line]:
         """Return a rank's new lines, including the last ones if it has ended meanwhile."""
         source = self._sources[name]
         ended = not any(row["metadata"]["name"] == name and row["phase"] != Phase.EXITED for row in rows)
@@ -197,25 +204,24 @@ class Reading:
         self._done.add(name)
         return [*found, *source.end()]
 
-    def _take(self, chosen: list[Row]) -> None:
-        for row in chosen:
-            name = row["metadata"]["name"]
-            if name not in self._sources and name not in self._done:
-                self._sources[name] = Source(RankId.parse(name), row["startedAt"])
+    def _take(self, chosen: list[Began]) -> None:
+        for id, began in chosen:
+            if str(id) not in self._sources and str(id) not in self._done:
+                self._sources[str(id)] = Source(id, began)
 
     # --- which ranks ---
 
-    def _rows(self, every: bool = False) -> list[Row]:
+    def _rows(self, every: bool = False) -> list[Rank]:
         """Return the ranks of the target; with ``every``, all ranks of their deployments."""
         bodies = (self._client.ask(Get("Rank", each, ended=True)) for each in self._target.deployments)
         return [row for body in bodies for row in body["items"] if every or self._target.takes(row)]
 
-    def _chosen(self, rows: list[Row] | None = None) -> list[Row]:
+    def _chosen(self, rows: list[Rank] | None = None) -> list[Began]:
         """Return the ranks of each replica's newest group, or of the one before it."""
         if rows is None:
             rows = self._rows()
         if self._target.id is not None:
-            return rows or [{"metadata": {"name": str(self._target.id)}, "startedAt": None}]
+            return [_began(row) for row in rows] or [(self._target.id, None)]
         epochs: dict[tuple[str, int], list[int]] = {}
         for row in rows:
             epochs.setdefault(_replica(row), []).append(row["epoch"])
@@ -223,7 +229,7 @@ class Reading:
         wanted = {replica: sorted(set(found))[place:][:1] for replica, found in epochs.items()}
         if self._target.previous:
             wanted = {replica: found for replica, found in wanted.items() if len(set(epochs[replica])) > 1}
-        return [row for row in rows if row["epoch"] in wanted.get(_replica(row), ())]
+        return [_began(row) for row in rows if row["epoch"] in wanted.get(_replica(row), ())]
 
     def _check_known(self) -> None:
         """Raise ``Refused`` for a deployment that does not exist and has no rank left."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -32,7 +32,7 @@ from reconciler.errors import Refused, Unreachable, listing
 from reconciler.source.operating import verbs
 from reconciler.wire.admin import Get
 
-NODE = "Node"
+NODE: Final = "Node"
 
 
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:

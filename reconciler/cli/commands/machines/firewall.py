@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-from typing import Any
 
 import click
 
@@ -32,7 +31,7 @@ def firewall(settings: Settings, name: str, output: str | None) -> None:
       reconciler node firewall studio-1 > reconciler.rules
     """
     body = ask(settings.socket, ShowProtection(name, getpass.getuser()))
-    found: dict[str, Any] = body["firewall"]
+    found = body["firewall"]
     if output:
         print_body({"node": name, "system": body["system"], **found}, output)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Mapping
 
 import click
 
@@ -13,12 +13,12 @@ from reconciler.cli.core.commits import Files, WritingCommand, opened, preview
 from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
 from reconciler.cli.core.targets import Targets
 from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, wait_until
-from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable
 from reconciler.source.operating import verbs
 from reconciler.wire.admin import Get
+from reconciler.wire.objects import Node, condition
 
 from .drain import NODE, agreed, named, node_options, report_nodes
 
@@ -88,7 +88,7 @@ def _boots(settings: Settings, names: list[str]) -> dict[str, str]:
         }
     except Unreachable as error:
         raise Unreachable(f"{error}; the controller restarts the machines") from error
-    silent = [name for name in names if items.get(name, {}).get("agent") != "reached"]
+    silent = [name for name in names if name not in items or items[name].get("agent") != "reached"]
     if silent:
         raise Refused(
             "NotReached",
@@ -142,7 +142,7 @@ def _wait(settings: Settings, revision: str, boots: dict[str, str], seconds: flo
     wait_until(settings, awaited, seconds, say)
 
 
-def _remaining(items: dict[str, Any], name: str, boot: str) -> str:
+def _remaining(items: Mapping[str, Node], name: str, boot: str) -> str:
     """Return a machine's progress; empty once it is back. Raises ``Refused`` if it will no longer be restarted."""
     item = items.get(name)
     if item is None or item["spec"].get("rebootFrom") != boot:
@@ -155,7 +155,7 @@ def _remaining(items: dict[str, Any], name: str, boot: str) -> str:
     status = item["status"]
     if status.get("bootId", boot) != boot and status.get("agent") == "reached":
         return ""
-    return str(busy["message"] or condition(item, "Ready")["message"] or f"{name} waits for its restart")
+    return busy["message"] or condition(item, "Ready")["message"] or f"{name} waits for its restart"
 
 
 def _unserved(client: Client) -> str:

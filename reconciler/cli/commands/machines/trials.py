@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import Files, How, carry_out, subject
 from reconciler.cli.core.confirm import agreed
 from reconciler.cli.core.waiting import wait_until
-from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Invalid, ReconcilerError, Refused
 from reconciler.resources import ModelDeployment
+from reconciler.wire import answers, objects
 from reconciler.wire.admin import Accept, Get
+from reconciler.wire.objects import condition
 
-DEPLOYMENT = "ModelDeployment"
+DEPLOYMENT: Final = "ModelDeployment"
 HELD_BACK_SECONDS = 1.0
 ROUNDS_MAX = 3600
 """Far above the sum of the controller's limits for the parts of a trial."""
@@ -27,19 +27,9 @@ GONE_SECONDS_MAX = 120.0
 SHOWN_AFTER_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Smaller:
-    """A temporary group of fewer nodes."""
-
-    nodes: int
-    rate: float | None
-    """Tokens per second of one answer; None if it could not be measured."""
-    problem: str = ""
-
-
-def tried(client: Client, request: Accept, screen: Screen) -> dict[str, Any]:
+def tried(client: Client, request: Accept, screen: Screen) -> answers.Trial:
     """Return the result of a trial; meanwhile show progress on ``screen``."""
-    body: dict[str, Any] = client.ask(request)
+    body = client.ask(request)
     for _ in range(ROUNDS_MAX):
         again = Accept(
             request.deployment, request.under_load, request.smaller, body["run"], HELD_BACK_SECONDS
@@ -52,7 +42,7 @@ def tried(client: Client, request: Accept, screen: Screen) -> dict[str, Any]:
     return body
 
 
-def smaller_groups(settings: Settings, client: Client, name: str, yes: bool) -> tuple[Smaller, ...]:
+def smaller_groups(settings: Settings, client: Client, name: str, yes: bool) -> list[answers.SmallerGroup]:
     """Measure a group of every smaller size, one after the other, each in a temporary deployment.
 
     Raises ``Invalid`` without consent.
@@ -60,14 +50,14 @@ def smaller_groups(settings: Settings, client: Client, name: str, yes: bool) -> 
     (item,) = client.ask(Get(DEPLOYMENT, name))["items"]
     largest = max((len(group["nodes"]) for group in item["status"].get("groups", [])), default=1)
     if largest == 1:
-        return ()
+        return []
     question = f"form groups of 1 to {largest - 1} nodes beside {name}, one after the other, each for about a minute?"
     if not yes and not agreed(question):
         raise Invalid(f"smaller groups of {name} need your consent: answer at a terminal, or add --yes")
-    return tuple(_measured(settings, item, nodes) for nodes in range(1, largest))
+    return [_measured(settings, item, nodes) for nodes in range(1, largest)]
 
 
-def _measured(settings: Settings, item: dict[str, Any], nodes: int) -> Smaller:
+def _measured(settings: Settings, item: objects.ModelDeployment, nodes: int) -> answers.SmallerGroup:
     """Measure one smaller group, and always remove its deployment."""
     screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
     name = f"{item['metadata']['name']}-verify-{nodes}"
@@ -77,22 +67,28 @@ def _measured(settings: Settings, item: dict[str, Any], nodes: int) -> Smaller:
         with Client(settings.socket) as client:
             body = tried(client, Accept(name), screen)
         streams = body["replicas"][0]["streams"]
-        return Smaller(nodes, streams[0]["tokensPerSecond"] if streams else None)
+        rate = streams[0]["tokensPerSecond"] if streams else None
+        return {"nodes": nodes, "rate": rate, "problem": ""}
     except ReconcilerError as error:
-        return Smaller(nodes, None, str(error))
+        return {"nodes": nodes, "rate": None, "problem": str(error)}
     finally:
         screen.clear()
         _remove(settings, name)
         wait_until(settings, lambda client: _remaining(client, name), GONE_SECONDS_MAX, screen)
 
 
-def _deployment(item: dict[str, Any], name: str, nodes: int) -> ModelDeployment:
+def _deployment(item: objects.ModelDeployment, name: str, nodes: int) -> ModelDeployment:
     """Return a deployment like ``item`` with one replica on ``nodes`` nodes, and without aliases."""
-    spec = {**item["spec"], "replicas": 1}
-    spec["parallelism"] = {**spec["parallelism"], "nodes": {"min": nodes, "max": nodes}}
-    spec["serving"] = {**spec["serving"], "aliases": []}
-    body = {key: item[key] for key in ("apiVersion", "kind")}
-    return ModelDeployment.model_validate({**body, "metadata": {"name": name}, "spec": spec}, strict=False)
+    like = item["spec"]
+    spec = {
+        **like,
+        "replicas": 1,
+        "parallelism": {**like["parallelism"], "nodes": {"min": nodes, "max": nodes}},
+        "serving": {**like["serving"], "aliases": []},
+    }
+    body = {**item, "metadata": {"name": name}, "spec": spec}
+    del body["status"]
+    return ModelDeployment.model_validate(body, strict=False)
 
 
 def _commit(settings: Settings, manifest: ModelDeployment) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
 
 import click
 
@@ -17,6 +15,7 @@ from reconciler.cli.core.targets import missing_all
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
+from reconciler.wire import answers
 from reconciler.wire.admin import Accept, Get
 
 from .trials import smaller_groups, tried
@@ -58,12 +57,16 @@ def verify(
         there = {(DEPLOYMENT, item["metadata"]["name"]) for item in client.ask(Get(DEPLOYMENT))["items"]}
         if (DEPLOYMENT, name) not in there:
             raise missing_all([(DEPLOYMENT, name)], there)
-        smaller = smaller_groups(settings, client, name, yes) if scale else ()
-        rates = {str(each.nodes): each.rate for each in smaller if each.rate is not None}
-        body = tried(client, Accept(name, under_load, rates), Screen(sys.stderr, SHOWN_AFTER_SECONDS))
+        smaller = smaller_groups(settings, client, name, yes) if scale else []
+        rates = {str(each["nodes"]): rate for each in smaller if (rate := each["rate"]) is not None}
+        found = tried(client, Accept(name, under_load, rates), Screen(sys.stderr, SHOWN_AFTER_SECONDS))
+    body: answers.Tried = {
+        "deployment": found["deployment"],
+        "ok": found["ok"],
+        "replicas": found["replicas"],
+    }
     if scale:
-        body["scale"] = [asdict(each) for each in smaller]
-    body = {key: value for key, value in body.items() if key not in ("run", "doing")}
+        body["scale"] = smaller
     if output:
         print_body(body, output)
     else:
@@ -71,7 +74,7 @@ def verify(
     return 0 if body["ok"] else 1
 
 
-def _page(body: dict[str, Any]) -> Iterator[str]:
+def _page(body: answers.Tried) -> Iterator[str]:
     width = min(terminal_width(), WIDTH)
     for replica in body["replicas"]:
         over = f" over {replica['transport']}" if replica["transport"] else ""
@@ -89,20 +92,20 @@ def _page(body: dict[str, Any]) -> Iterator[str]:
     yield from fold(_verdict(body), width)
 
 
-def _line(check: dict[str, Any], width: int) -> Iterator[str]:
+def _line(check: answers.Check, width: int) -> Iterator[str]:
     blame = f"; to blame: {', '.join(check['blame'])}" if check["blame"] else ""
     lines = fold(f"{check['name']}: {check['text']}{blame}", width - INDENT - 1)
     for number, line in enumerate(lines):
         yield f"{WORDS[check['ok']] if number == 0 else '':<{INDENT}} {line}".rstrip()
 
 
-def _of_scale(scale: list[dict[str, Any]]) -> Iterator[str]:
+def _of_scale(scale: list[answers.SmallerGroup]) -> Iterator[str]:
     for each in scale:
         if each["rate"] is None:
             yield f"-        a group of {each['nodes']} could not be measured: {each['problem']}"
 
 
-def _verdict(body: dict[str, Any]) -> str:
+def _verdict(body: answers.Tried) -> str:
     checks = [check for replica in body["replicas"] for check in replica["checks"]]
     failed = [check for check in checks if check["ok"] is False]
     untold = sum(1 for check in checks if check["ok"] is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import click
 
@@ -12,7 +13,7 @@ from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, fail
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import RANK
-from reconciler.cli.core.objects import Item, as_list, chosen_by, fetch, key_of, name_of
+from reconciler.cli.core.objects import as_list, chosen_by, fetch, key_of, name_of
 from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.output.colour import Cell, Colour
 from reconciler.cli.output.form import output_option, print_body
@@ -22,6 +23,7 @@ from reconciler.cli.output.typed import typed
 from reconciler.errors import few_names
 from reconciler.wire import answers
 from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlaces, ShowPlan
+from reconciler.wire.objects import Condition, Group, Item, conditions_of
 
 from . import incidents, last_log
 from .events import event_table
@@ -73,7 +75,8 @@ def describe(
         described = [_with_context(client, item, plan) for item in found.items]
     if output and described:
         single = len(found.items) == 1 and len(chosen) == 1 and len(chosen[0].names) == 1
-        print_body(described[0] if single else as_list(found.revision, described), output)
+        bodies = [each.body() for each in described]
+        print_body(bodies[0] if single else as_list(found.revision, bodies), output)
     elif described:
         click.echo("\n\n\n".join(map(_page, described)))
     elif not found.missing:
@@ -85,11 +88,34 @@ def describe(
         raise found.missing[-1]
 
 
-def _with_context(client: Client, item: Item, plan: answers.Planned) -> Item:
-    """Return an object with its part of the plan, its latest incidents and events."""
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """An object with its part of the plan, its latest incidents and events."""
+
+    item: Item
+    plan: answers.Planned
+    incidents: list[answers.Incident]
+    events: list[answers.EventEntry]
+    logs: list[last_log.LastLog]
+    places: list[answers.Placement] | None
+    """Of a deployment."""
+
+    def body(self) -> dict[str, object]:
+        """Return its form for `-o json`."""
+        found: dict[str, object] = {
+            **self.item,
+            "plan": self.plan,
+            "incidents": self.incidents,
+            "events": self.events,
+            "lastLogs": self.logs,
+        }
+        return found if self.places is None else {**found, "places": self.places}
+
+
+def _with_context(client: Client, item: Item, plan: answers.Planned) -> _Described:
     kind, name = key_of(item)
     key = f"{kind.lower()}/{name}"
-    concerned = {
+    concerned: answers.Planned = {
         "steps": [entry for entry in plan["steps"] if entry["object"] == key],
         "waiting": [entry for entry in plan["waiting"] if entry["object"] == key],
         "refused": [entry for entry in plan["refused"] if entry["object"] == key],
@@ -97,49 +123,52 @@ def _with_context(client: Client, item: Item, plan: answers.Planned) -> Item:
     events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
     latest = client.ask(ListIncidents(kind=kind, name=name, limit=INCIDENTS_SHOWN))["items"]
     logs = last_log.last_logs(client, item)
-    described = {**item, "plan": concerned, "incidents": latest, "events": events, "lastLogs": logs}
-    if kind == "ModelDeployment":
-        described["places"] = client.ask(ShowPlaces(name))["items"]
-    return described
+    places = client.ask(ShowPlaces(name))["items"] if kind == "ModelDeployment" else None
+    return _Described(item, concerned, latest, events, logs, places)
 
 
-def _page(item: Item) -> str:
+def _page(described: _Described) -> str:
     from reconciler.source.yaml.plain import as_yaml
 
-    status = {key: value for key, value in item["status"].items() if key != "conditions"}
+    item, plan = described.item, described.plan
+    assert item["kind"] != "Rank"
+    groups = item["status"].get("groups") if item["kind"] == "ModelDeployment" else None
+    shown = ("conditions", "observedGeneration", "groups")
+    status = {key: value for key, value in item["status"].items() if key not in shown}
+    observed = item["status"].get("observedGeneration")
     lines = [
         f"Name:        {name_of(item)}",
         f"Kind:        {item['kind']}",
         f"Labels:      {labels(item)}",
         *(f"Annotation:  {key}: {text}" for key, text in item["metadata"].get("annotations", {}).items()),
-        f"Generation:  {item['metadata']['generation']} (observed {status.pop('observedGeneration')})",
+        f"Generation:  {item['metadata']['generation']} (observed {observed})",
         *_terminating(item),
         "Spec:",
         _indented(as_yaml(item["spec"])),
     ]
-    groups = status.pop("groups", None)
     if status:
         lines += ["Status:", _indented(as_yaml(status))]
     if groups is not None:
         lines += ["Groups:", _groups(groups), *_spread(groups)]
-    if item.get("places"):
-        lines += ["Nodes:", *_places(item["places"])]
+    if described.places:
+        lines += ["Nodes:", *_places(described.places)]
     rows = [
         (c["type"], Cell.of(c["status"], _shade(c)), c["reason"], typed(c["message"]))
-        for c in item["status"]["conditions"]
+        for c in conditions_of(item)
     ]
     lines += ["Conditions:", _table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows)]
-    entries = [_planned(entry) for part in ("steps", "waiting", "refused") for entry in item["plan"][part]]
+    entries = [*(step["text"] for step in plan["steps"]), *map(_waiting, plan["waiting"])]
+    entries += [refused["text"] for refused in plan["refused"]]
     lines += ["Plan:", *(f"  {typed(text)}" for text in entries or ["nothing to do"])]
-    if item["incidents"]:
+    if described.incidents:
         lines += ["Incidents:"]
-        lines += [f"  {line}" for line in incidents.section(item["incidents"], terminal_width() - INDENT)]
-    events = event_table(item["events"], terminal_width() - INDENT) if item["events"] else NONE
-    lines += ["Events:", _indented(events), *last_log.section(item["lastLogs"])]
+        lines += [f"  {line}" for line in incidents.section(described.incidents, terminal_width() - INDENT)]
+    events = event_table(described.events, terminal_width() - INDENT) if described.events else NONE
+    lines += ["Events:", _indented(events), *last_log.section(described.logs)]
     return "\n".join(lines)
 
 
-def _shade(found: Item) -> Colour:
+def _shade(found: Condition) -> Colour:
     """Return the colour of a condition: the colour of the object's state, for the three conditions that make it up."""
     true = found["status"] == "True"
     match found["type"]:
@@ -153,11 +182,13 @@ def _shade(found: Item) -> Colour:
             return ""
 
 
-def _groups(groups: list[Item]) -> str:
+def _groups(groups: list[Group]) -> str:
     headers = ("REPLICA", "EPOCH", "PHASE", "READY", "SINCE", "CONTEXT", "NODES")
     rows = [
         (
-            *(str(group[field]) for field in ("replica", "epoch", "phase")),
+            str(group["replica"]),
+            str(group["epoch"]),
+            group["phase"],
             "True" if group["ready"] else "False",
             age(group["since"]),
             str(group.get("context", NONE)),
@@ -168,26 +199,27 @@ def _groups(groups: list[Item]) -> str:
     return _table(headers, rows) if rows else f"  {NONE}"
 
 
-def _spread(groups: list[Item]) -> list[str]:
+def _spread(groups: list[Group]) -> list[str]:
     """Return each group's split and transport, with the reasons, folded to the terminal."""
     lines = [
-        f"{group['replica']}: {field} {group[field]}"
+        f"{group['replica']}: {field} {text}"
         for group in groups
-        for field in ("strategy", "transport")
-        if field in group
+        for field, text in (("strategy", group.get("strategy")), ("transport", group.get("transport")))
+        if text
     ]
     fold = textwrap.TextWrapper(terminal_width(), initial_indent="  ", subsequent_indent="    ")
     return [fold.fill(line) for line in lines]
 
 
-def _places(places: list[Item]) -> list[str]:
+def _places(places: list[answers.Placement]) -> list[str]:
     """Return the reasons for each replica's nodes; nodes that are unused for the same reason share a line."""
     lines = []
     for place in places:
         if place["text"]:
             lines.append(f"{place['replica']}: {place['text']}")
-        used = sorted((seat for seat in place["nodes"] if seat["rank"] is not None), key=lambda s: s["rank"])
-        lines += [f"{place['replica']}: rank {s['rank']} on {s['node']}: {s['text']}" for s in used]
+        used = [(rank, s) for s in place["nodes"] if (rank := s["rank"]) is not None]
+        used.sort(key=lambda entry: entry[0])
+        lines += [f"{place['replica']}: rank {rank} on {s['node']}: {s['text']}" for rank, s in used]
         others: dict[str, list[str]] = {}
         for seat in place["nodes"]:
             if seat["rank"] is None:
@@ -204,9 +236,9 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return _indented(table(headers, rows, terminal_width() - INDENT))
 
 
-def _planned(entry: Item) -> str:
-    until = entry.get("until")
-    return f"{entry['text']} (until {until})" if until else str(entry["text"])
+def _waiting(entry: answers.Delay) -> str:
+    until = entry["until"]
+    return f"{entry['text']} (until {until})" if until else entry["text"]
 
 
 def _terminating(item: Item) -> list[str]:

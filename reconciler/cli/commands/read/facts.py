@@ -15,6 +15,7 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
 from reconciler.errors import Invalid
+from reconciler.wire import answers
 from reconciler.wire.admin import ShowFacts
 
 BYTES_MAX = 16 * 2**20
@@ -61,7 +62,7 @@ def export(settings: Settings, output: Path | None) -> None:
     click.echo(f"{output}: facts of {nodes} node{'s' * (nodes != 1)}, at {body['facts']['revision'][:10]}")
 
 
-def foreseen(files: Mapping[str, bytes], path: Path) -> dict[str, Any]:
+def foreseen(files: Mapping[str, bytes], path: Path) -> answers.ForeseenWithFacts:
     """Return the plan of the recorded cluster for ``files``: the body of the answer to ``Preview``, and in ``facts`` the
     revision and the time of the record.
 

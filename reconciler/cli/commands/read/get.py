@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import click
 
@@ -12,7 +12,7 @@ from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, fail
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import READ_ONLY, Chosen, full_name
-from reconciler.cli.core.objects import Found, Item, as_list, chosen_by, fetch, follow, key_of, name_of, pick
+from reconciler.cli.core.objects import Found, as_list, chosen_by, fetch, follow, key_of, name_of, pick
 from reconciler.cli.core.selectors import selector_option
 from reconciler.cli.output.form import Form, FormType, print_body, print_line
 from reconciler.cli.output.jsonpath import BadTemplate, Path, find, render, written
@@ -20,9 +20,10 @@ from reconciler.cli.output.kind_columns import NONE, headers, row, title
 from reconciler.cli.output.table_layout import fitting, grown, lines
 from reconciler.cli.output.typed import typed
 from reconciler.resources import KIND_NAMES
+from reconciler.wire.objects import Item
 
 TABLE = Form("table")
-FABRIC = "Fabric"
+FABRIC: Final = "Fabric"
 
 
 class PathType(click.ParamType[Path]):
@@ -124,7 +125,7 @@ def _sort_key(path: Path, item: Item) -> tuple[int, Any]:
 
 def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
     form: Form = how["output"]
-    body = found.items[0] if one else as_list(found.revision, found.items)
+    body: Mapping[str, object] = found.items[0] if one else as_list(found.revision, found.items)
     if not found.items and (found.missing or how["ignore_not_found"]):
         return
     match form.name:
@@ -145,10 +146,10 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
             click.echo(_graph(found.items, form.name), nl=False)
         case "custom-columns":
             _echo_rows([header for header, _ in form.columns], _columns(form, found.items), how)
-        case _ if one and body["kind"] == FABRIC and not how["no_headers"]:
+        case _ if one and (fabric := found.items[0])["kind"] == FABRIC and not how["no_headers"]:
             from .fabric.drawing import show
 
-            show(body, form.name == "wide")
+            show(fabric, form.name == "wide")
         case _:
             _print_tables(found.items, how)
 

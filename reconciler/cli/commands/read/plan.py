@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -73,14 +72,19 @@ def plan(
     if facts is not None and not paths:
         raise click.UsageError("--facts needs the manifests to plan for: reconciler plan -f DIR --facts FILE")
     if paths:
-        body = _saved(settings, paths) if save else _foreseen(settings, paths, facts)
-        planned: answers.Planned = body["plan"]
+        saved = _saved(settings, paths) if save else None
+        recorded = _recorded(paths, facts) if facts is not None else None
+        body = saved or recorded or preview(settings, _files(paths))
+        planned = body["plan"]
         if output:
             print_body(body, output)
         else:
+            if recorded:
+                at, revision = recorded["facts"]["recordedAt"], recorded["facts"]["revision"]
+                click.echo(f"with the facts of {at}, when {revision[:10]} was in force")
             _print_foreseen(body)
-        if save and not output:
-            text = f"saved as {body['id']}; to make this change: reconciler apply --plan {body['id']}"
+        if saved and not output:
+            text = f"saved as {saved['id']}; to make this change: reconciler apply --plan {saved['id']}"
             click.echo(typed(text))
     else:
         planned = ask(settings.socket, ShowPlan())
@@ -92,16 +96,19 @@ def plan(
     return 2 if exit_code and planned["steps"] else 0
 
 
-def _foreseen(settings: Settings, paths: tuple[str, ...], facts: Path | None) -> dict[str, Any]:
+def _files(paths: tuple[str, ...]) -> Mapping[str, bytes]:
     from reconciler.source.files import read_paths
 
+    return read_paths(paths, lambda: sys.stdin.buffer.read())
+
+
+def _recorded(paths: tuple[str, ...], facts: Path) -> answers.ForeseenWithFacts:
     from .facts import foreseen
 
-    files = read_paths(paths, lambda: sys.stdin.buffer.read())
-    return foreseen(files, facts) if facts is not None else preview(settings, files)
+    return foreseen(_files(paths), facts)
 
 
-def _saved(settings: Settings, paths: tuple[str, ...]) -> dict[str, Any]:
+def _saved(settings: Settings, paths: tuple[str, ...]) -> answers.SavedForeseen:
     """Return the plan for an apply of these manifests, with the id under which it is kept."""
     from reconciler.cli.core import saved_plans
     from reconciler.source.editing import apply_documents
@@ -119,9 +126,7 @@ def _saved(settings: Settings, paths: tuple[str, ...]) -> dict[str, Any]:
     return {**body, "id": plan.id}
 
 
-def _print_foreseen(body: dict[str, Any]) -> None:
-    if facts := body.get("facts"):
-        click.echo(f"with the facts of {facts['recordedAt']}, when {facts['revision'][:10]} was in force")
+def _print_foreseen(body: answers.Foreseen) -> None:
     for name in body["removes"]:
         click.echo(f"- {name}")
     if body.get("suspended"):
@@ -192,7 +197,7 @@ def version(settings: Settings, output: str | None) -> None:
         "revision": status["revision"] if status else None,
         "held": status.get("held") if status else None,
     }
-    warn_if_held(status or {})
+    warn_if_held(status)
     if output:
         print_body(body, output)
         return

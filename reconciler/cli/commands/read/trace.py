@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Final, NotRequired, TypedDict
 
 import click
 
@@ -12,16 +12,16 @@ from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import RANK
-from reconciler.cli.core.objects import Item, chosen_by, fetch, key_of, name_of
+from reconciler.cli.core.objects import chosen_by, fetch, key_of, name_of
 from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.kind_columns import state
 from reconciler.cli.output.table_layout import age, clip, plain, terminal_width
 from reconciler.cli.output.typed import typed
-from reconciler.wire import answers
+from reconciler.wire import answers, objects
 from reconciler.wire.admin import Get, ShowStatus
 
-DEPLOYMENT = "ModelDeployment"
+DEPLOYMENT: Final = "ModelDeployment"
 
 
 @click.command()
@@ -56,30 +56,88 @@ def trace(settings: Settings, what: tuple[str, ...], output: str | None) -> None
     click.echo("\n\n".join("\n".join(_lines(_tree(each))) for each in traced))
 
 
+class _Commit(TypedDict):
+    revision: str
+    author: str
+    at: float
+    subject: str
+    file: str
+    inForce: bool
+
+
+class _Related(TypedDict):
+    object: str
+    state: str
+
+
+class _Operation(objects.StandingOperation, total=False):
+    name: str
+
+
+class _Rank(TypedDict):
+    name: str
+    phase: str
+    node: str
+    pid: int | None
+    startedAt: str | None
+
+
+class _Group(TypedDict):
+    replica: str
+    epoch: int
+    phase: str
+    ready: bool
+    since: str
+    nodes: list[str]
+    transport: NotRequired[str]
+    transportName: NotRequired[str]
+    ports: NotRequired[str]
+    ranks: list[_Rank]
+
+
+class _Process(TypedDict):
+    pid: int
+    endpoint: str | None
+
+
+class _Traced(TypedDict):
+    object: str
+    state: str
+    commit: _Commit | None
+    operations: list[_Operation]
+    uses: list[_Related]
+    usedBy: list[_Related]
+    groups: list[_Group]
+    ranks: list[_Rank]
+    process: _Process | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Cluster:
     """All answers of the controller at one time."""
 
-    items: list[Item]
-    ranks: list[Item]
-    operations: list[Item]
+    items: list[objects.Object]
+    ranks: list[objects.Rank]
+    operations: list[objects.Operation]
     status: answers.ControllerStatus
 
     @classmethod
     def seen(cls, client: Client) -> _Cluster:
-        items, ranks, operations = (client.ask(Get(kind))["items"] for kind in (None, RANK, "Operation"))
-        return cls(items, ranks, operations, client.ask(ShowStatus()))
+        items, ranks = client.ask(Get())["items"], client.ask(Get("Rank"))["items"]
+        return cls(items, ranks, client.ask(Get("Operation"))["items"], client.ask(ShowStatus()))
 
-    def item(self, kind: str, name: str) -> Item | None:
+    def item(self, kind: str, name: str) -> objects.Object | None:
         return next((item for item in self.items if key_of(item) == (kind, name)), None)
 
 
-def _traced(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict[str, Any]:
+def _traced(settings: Settings, cluster: _Cluster, kind: str, name: str) -> _Traced:
     item = cluster.item(kind, name)
     ranks = [
-        _rank(rank) for rank in cluster.ranks if name == rank["deployment" if kind == DEPLOYMENT else "node"]
+        _rank(rank)
+        for rank in cluster.ranks
+        if name == (rank["deployment"] if kind == DEPLOYMENT else rank["node"])
     ]
-    groups = item["status"].get("groups", []) if item else []
+    groups = item["status"].get("groups", []) if item and item["kind"] == DEPLOYMENT else []
     return {
         "object": f"{kind.lower()}/{name}",
         "state": state(item) if item else "not in the manifests",
@@ -87,7 +145,7 @@ def _traced(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict
         "operations": [_operation(each) for each in cluster.operations if _is_about(each, kind, name)],
         "uses": list(_used(cluster, item)) if item else [],
         "usedBy": list(_users(cluster, kind, name)),
-        "groups": [{**_group(name, each), "ranks": _of_group(name, ranks, each)} for each in groups],
+        "groups": [_group(name, each, ranks) for each in groups],
         "ranks": ranks if kind == "Node" else [],
         "process": _process(item) if item else None,
     }
@@ -96,7 +154,7 @@ def _traced(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict
 # --- the facts ---------------------------------------------------------------------------------------
 
 
-def _commit(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict[str, Any] | None:
+def _commit(settings: Settings, cluster: _Cluster, kind: str, name: str) -> _Commit | None:
     """Return the newest commit that changed the object; None if a folder is watched."""
     if not cluster.status["source"].startswith("git ") or not (settings.repo / "HEAD").exists():
         return None
@@ -118,25 +176,29 @@ def _commit(settings: Settings, cluster: _Cluster, kind: str, name: str) -> dict
     }
 
 
-def _is_about(operation: Item, kind: str, name: str) -> bool:
-    target = operation["spec"].get("target") or {}
-    return (target.get("kind"), target.get("name")) in ((kind, name), (None, None))
+def _is_about(operation: objects.Operation, kind: str, name: str) -> bool:
+    target = operation["spec"]["target"]
+    return (target["kind"], target["name"]) == (kind, name)
 
 
-def _operation(operation: Item) -> dict[str, Any]:
+def _operation(operation: objects.Operation) -> _Operation:
     spec = operation["spec"]
-    return {
+    found: _Operation = {
         "name": name_of(operation),
-        "standing": operation.get("status", {}).get("standing", ""),
-        **{
-            each: spec[each]
-            for each in ("verb", "by", "at", "reason", "until", "replicas")
-            if spec.get(each) is not None
-        },
+        "standing": operation["status"]["standing"],
+        "verb": spec["verb"],
+        "by": spec["by"],
+        "at": spec["at"],
+        "reason": spec["reason"],
     }
+    if (until := spec.get("until")) is not None:
+        found["until"] = until
+    if (replicas := spec.get("replicas")) is not None:
+        found["replicas"] = replicas
+    return found
 
 
-def _used(cluster: _Cluster, item: Item) -> Iterator[dict[str, str]]:
+def _used(cluster: _Cluster, item: objects.Object) -> Iterator[_Related]:
     if item["kind"] == DEPLOYMENT:
         model = cluster.item("Model", item["spec"]["model"])
         yield {
@@ -145,36 +207,53 @@ def _used(cluster: _Cluster, item: Item) -> Iterator[dict[str, str]]:
         }
 
 
-def _users(cluster: _Cluster, kind: str, name: str) -> Iterator[dict[str, str]]:
+def _users(cluster: _Cluster, kind: str, name: str) -> Iterator[_Related]:
     for other in cluster.items:
-        spec = other["spec"]
         uses = {
-            "Model": other["kind"] == DEPLOYMENT and spec.get("model") == name,
-            "Node": other["kind"] == "Fabric" and name in str(spec.get("links", "")),
+            "Model": other["kind"] == DEPLOYMENT and other["spec"]["model"] == name,
+            "Node": other["kind"] == "Fabric" and name in str(other["spec"]["links"]),
             DEPLOYMENT: other["kind"] == "Gateway",
         }
         if uses.get(kind):
             yield {"object": f"{other['kind'].lower()}/{name_of(other)}", "state": state(other)}
 
 
-def _group(name: str, group: Item) -> dict[str, Any]:
-    kept = ("epoch", "phase", "ready", "since", "nodes", "transport", "transportName", "ports")
-    return {"replica": f"{name}/{group['replica']}", **{each: group[each] for each in kept if each in group}}
-
-
-def _of_group(name: str, ranks: list[dict[str, Any]], group: Item) -> list[dict[str, Any]]:
+def _group(name: str, group: objects.Group, ranks: Sequence[_Rank]) -> _Group:
     begin = f"{name}.{group['replica']}.{group['epoch']}."
-    return [rank for rank in ranks if rank["name"].startswith(begin)]
+    found: _Group = {
+        "replica": f"{name}/{group['replica']}",
+        "epoch": group["epoch"],
+        "phase": group["phase"],
+        "ready": group["ready"],
+        "since": group["since"],
+        "nodes": group["nodes"],
+        "ports": group["ports"],
+        "ranks": [rank for rank in ranks if rank["name"].startswith(begin)],
+    }
+    if "transport" in group:
+        found["transport"] = group["transport"]
+    if "transportName" in group:
+        found["transportName"] = group["transportName"]
+    return found
 
 
-def _rank(rank: Item) -> dict[str, Any]:
-    return {"name": name_of(rank), **{each: rank[each] for each in ("phase", "node", "pid", "startedAt")}}
+def _rank(rank: objects.Rank) -> _Rank:
+    return {
+        "name": name_of(rank),
+        "phase": rank["phase"],
+        "node": rank["node"],
+        "pid": rank["pid"],
+        "startedAt": rank["startedAt"],
+    }
 
 
-def _process(item: Item) -> dict[str, Any] | None:
-    if item["kind"] != "Gateway" or not item["status"].get("pid"):
-        return None
-    return {"pid": item["status"]["pid"], "endpoint": item["status"].get("endpoint")}
+def _process(item: objects.Object) -> _Process | None:
+    pid = item["status"].get("pid") if item["kind"] == "Gateway" else None
+    return (
+        {"pid": pid, "endpoint": item["status"].get("endpoint")}
+        if item["kind"] == "Gateway" and pid
+        else None
+    )
 
 
 # --- as a tree ---------------------------------------------------------------------------------------
@@ -188,7 +267,7 @@ class _Branch:
     below: list[_Branch] = field(default_factory=list)
 
 
-def _tree(traced: dict[str, Any]) -> _Branch:
+def _tree(traced: _Traced) -> _Branch:
     found = _Branch(traced["object"], _shaded(traced["state"]))
     commit = traced["commit"]
     if commit is None:
@@ -212,19 +291,15 @@ def _tree(traced: dict[str, Any]) -> _Branch:
     return found
 
 
-def _operation_text(operation: dict[str, Any]) -> str:
-    more = [f"{name} {operation[name]}" for name in ("replicas", "until") if name in operation]
-    reason = f": {operation['reason']}" if operation.get("reason") else ""
-    words = [
-        operation.get("verb", "?"),
-        *more,
-        f"by {operation.get('by', '?')}",
-        f"({operation['standing']})",
-    ]
-    return f"operation {' '.join(words)}{reason}"
+def _operation_text(operation: _Operation) -> str:
+    replicas = f" replicas {operation['replicas']}" if "replicas" in operation else ""
+    until = f" until {operation['until']}" if "until" in operation else ""
+    reason = f": {operation['reason']}" if operation["reason"] else ""
+    what = f"{operation['verb']}{replicas}{until} by {operation['by']}"
+    return f"operation {what} ({operation['standing']}){reason}"
 
 
-def _group_branch(group: dict[str, Any]) -> _Branch:
+def _group_branch(group: _Group) -> _Branch:
     ports = f", ports {group['ports']}" if group.get("ports") else ""
     transport = f", {group['transportName']}" if group.get("transportName") else ""
     text = f"group {group['replica']}, epoch {group['epoch']}, {age(group['since'])}{transport}{ports}"
@@ -232,7 +307,7 @@ def _group_branch(group: dict[str, Any]) -> _Branch:
     return _Branch(text, _shaded(phase), [_rank_branch(rank) for rank in group["ranks"]])
 
 
-def _rank_branch(rank: dict[str, Any]) -> _Branch:
+def _rank_branch(rank: _Rank) -> _Branch:
     text = f"rank {rank['name']} on {rank['node']}, process {rank['pid']}, {age(rank['startedAt'])}"
     return _Branch(text, _shaded(rank["phase"]))
 

@@ -14,12 +14,13 @@ from reconciler.cli.core.app import Settings, fail, nearest
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.durations import Duration
 from reconciler.cli.core.kinds import Chosen, full_name, plural
-from reconciler.cli.core.objects import Item, chosen_by, fetch, follow, key_of, only_one, pick
+from reconciler.cli.core.objects import chosen_by, fetch, follow, key_of, only_one, pick
 from reconciler.cli.core.selectors import selector_option
 from reconciler.cli.output.jsonpath import BadTemplate, Path, find, written
-from reconciler.cli.output.kind_columns import condition, state
+from reconciler.cli.output.kind_columns import state
 from reconciler.cli.output.progress import Progress
 from reconciler.errors import Refused, Unreachable
+from reconciler.wire.objects import Item, condition, conditions_of
 
 WEEK_SECONDS = 7 * 86_400.0
 LOOK_SECONDS = 1.0
@@ -59,7 +60,7 @@ class Goal:
 
 def _cased(item: Item, name: str) -> str:
     """Return the condition's name in its own case: `ready` means `Ready`, as in kubectl."""
-    types = [c["type"] for c in item.get("status", {}).get("conditions", [])]
+    types = [each["type"] for each in conditions_of(item)]
     return next((type for type in types if type.lower() == name.lower()), name)
 
 
@@ -169,7 +170,7 @@ def _targets(
 
 def _check_conditions(item: Item, goals: tuple[Goal, ...]) -> None:
     """Raise ``UsageError`` for a condition that objects of this kind never have: it would be awaited in vain."""
-    types = [c["type"] for c in item.get("status", {}).get("conditions", [])]
+    types = [each["type"] for each in conditions_of(item)]
     for goal in goals:
         asks = not goal.path and goal.what not in ("delete", "create")
         if asks and types and goal.what.lower() not in [known.lower() for known in types]:

@@ -38,6 +38,7 @@ from reconciler.wire.admin import (
     ShowUsage,
 )
 from reconciler.wire.launch import RankId
+from reconciler.wire.objects import Rank
 
 from .redaction import redacted
 
@@ -172,7 +173,7 @@ def _manifests(settings: Settings) -> Iterator[Part]:
 
 
 def _of_controller(client: Client, ask_machines: bool, screen: Screen) -> Iterator[Part]:
-    ranks: list[dict[str, Any]] = []
+    ranks: list[Rank] = []
     for name, question in QUESTIONS:
         part = _part(name, partial(_answer, client, question))
         if name == "ranks.json" and part.content is not None:

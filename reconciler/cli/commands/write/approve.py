@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping
-from typing import Any
 
 import click
 
@@ -79,8 +77,10 @@ def _print(how: HowLong, body: answers.Approved) -> None:
         click.echo(f"revision {body['revision']} approved{how.suffix}; it removes {removed}")
 
 
-def warn_if_held(body: Mapping[str, Any]) -> None:
-    """Print to standard error that a newer revision is not in force, and why."""
+def warn_if_held(body: answers.KeptOut | None) -> None:
+    """Print to standard error that a newer revision is not in force, and why; nothing if that is not known."""
+    if body is None:
+        return
     held, rejection = body.get("held"), body.get("rejection")
     if held:
         click.echo(typed(f"note: {held['text']}"), err=True)

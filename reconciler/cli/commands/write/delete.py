@@ -26,6 +26,7 @@ from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, u
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import InvalidManifests, Refused
 from reconciler.wire.admin import Get
+from reconciler.wire.objects import condition
 
 PLACES_SHOWN = 3
 KEPT_OUT = ("ChangesHeld", "RevisionHeld", "RevisionSuspended")
@@ -144,6 +145,5 @@ def _remaining(client: Client, gone: list[Key]) -> str:
     """Return the reasons why the remaining objects are not gone yet."""
     for kind, name in gone:
         for item in client.ask(Get(kind, name))["items"]:
-            busy = [c["message"] for c in item["status"]["conditions"] if c["type"] == "Reconciling"]
-            return next(iter(busy), "") or f"{kind.lower()}/{name} is being removed"
+            return condition(item, "Reconciling")["message"] or f"{kind.lower()}/{name} is being removed"
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -11,16 +11,16 @@ from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import Files, How, carry_out, prepare, subject
 from reconciler.cli.core.confirm import agreed
-from reconciler.cli.core.objects import Item, name_of
+from reconciler.cli.core.objects import name_of
 from reconciler.cli.core.waiting import finish
 from reconciler.cli.output.form import print_body
-from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused
 from reconciler.resources import API_VERSION, End, Link, link_between
 from reconciler.wire.admin import Get
+from reconciler.wire.objects import Fabric, Node, is_true
 
-FABRIC = "Fabric"
+FABRIC: Final = "Fabric"
 NAME = "main"
 
 
@@ -58,7 +58,7 @@ def import_(
       reconciler fabric import studios -o yaml > fabric.yaml
     """
     with Client(settings.socket) as client:
-        nodes, fabrics = (client.ask(Get(kind))["items"] for kind in ("Node", FABRIC))
+        nodes, fabrics = client.ask(Get("Node"))["items"], client.ask(Get("Fabric"))["items"]
     links = _new(cabling(nodes), fabrics, name)
     _warn_unreachable(nodes)
     if not links:
@@ -89,7 +89,7 @@ def import_(
     finish(settings, how, landed)
 
 
-def cabling(nodes: Sequence[Item]) -> list[Link]:
+def cabling(nodes: Sequence[Node]) -> list[Link]:
     """Return the cables between these Nodes that both ends report, without those through docks."""
     peers = {
         End(name_of(node), port["receptacle"]): port["peer"]
@@ -108,11 +108,11 @@ def cabling(nodes: Sequence[Item]) -> list[Link]:
     )
 
 
-def _answers(node: Item) -> bool:
-    return bool(condition(node, "Ready")["status"] == "True")
+def _answers(node: Node) -> bool:
+    return is_true(node, "Ready")
 
 
-def _new(links: list[Link], fabrics: Sequence[Item], name: str) -> list[Link]:
+def _new(links: list[Link], fabrics: Sequence[Fabric], name: str) -> list[Link]:
     """Return the links whose ends no other Fabric has."""
     taken = {
         end
@@ -124,7 +124,7 @@ def _new(links: list[Link], fabrics: Sequence[Item], name: str) -> list[Link]:
     return [link for link in links if taken.isdisjoint(map(str, link))]
 
 
-def _warn_unreachable(nodes: Sequence[Item]) -> None:
+def _warn_unreachable(nodes: Sequence[Node]) -> None:
     """Print warnings for machines whose cables are unknown."""
     for node in nodes:
         if not _answers(node):
@@ -133,7 +133,7 @@ def _warn_unreachable(nodes: Sequence[Item]) -> None:
             click.echo(f"warning: {name_of(node)} reports no Thunderbolt port", err=True)
 
 
-def _no_cables_reason(nodes: Sequence[Item]) -> str:
+def _no_cables_reason(nodes: Sequence[Node]) -> str:
     if len(nodes) < 2:
         return "a cable joins two Nodes; add machines with: reconciler node add HOST"
     return (

@@ -27,6 +27,7 @@ from reconciler.cli.core.nearby import asked
 from reconciler.cli.core.waiting import until_read
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.errors import Refused, few_names
+from reconciler.wire import answers
 
 FILES_SHOWN = 5
 AGAIN = "make the plan again: reconciler plan -f DIR --save"
@@ -171,15 +172,14 @@ def diff(settings: Settings, paths: tuple[str, ...], output: str | None) -> int:
     return 1 if found else 0
 
 
-def _differences(settings: Settings, paths: tuple[str, ...]) -> list[dict[str, str]]:
+def _differences(settings: Settings, paths: tuple[str, ...]) -> list[answers.ObjectChange]:
     from reconciler.wire.manifests import Compare
 
     files = read_given(paths)
     answer = asked(settings, Compare, files)
     if answer is not None:
         some(answer["objects"], paths)
-        items: list[dict[str, str]] = answer["items"]
-        return items
+        return answer["items"]
     from reconciler.source.editing import diff as differences
     from reconciler.source.yaml.documents import load
 

@@ -16,6 +16,7 @@ from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import size, table
 from reconciler.errors import Invalid, Refused
+from reconciler.wire import answers
 from reconciler.wire.admin import Verify
 
 MODEL = "Model"
@@ -49,15 +50,16 @@ def verify(settings: Settings, name: str, timeout: float, output: str | None) ->
       reconciler model verify llama
       reconciler model verify llama -o json
     """
-    answer: dict[str, Any] = {}
+    answer: answers.Verification | None = None
 
     def awaited(client: Client) -> str:
-        if "run" not in answer:
-            answer.update(client.ask(Verify(name)))
-        answer.update(client.ask(Verify(name, answer["run"], HELD_BACK_SECONDS), HELD_BACK_SECONDS))
+        nonlocal answer
+        run = (answer or client.ask(Verify(name)))["run"]
+        answer = client.ask(Verify(name, run, HELD_BACK_SECONDS), HELD_BACK_SECONDS)
         return "" if answer["done"] else _progress(answer["nodes"])
 
     wait_until(settings, awaited, timeout, Screen())
+    assert answer is not None
     if output:
         print_body(answer, output)
     else:
@@ -68,7 +70,7 @@ def verify(settings: Settings, name: str, timeout: float, output: str | None) ->
         raise Refused("NotVerified", texts)
 
 
-def _progress(nodes: list[dict[str, Any]]) -> str:
+def _progress(nodes: list[answers.VerifiedNode]) -> str:
     return "; ".join(
         f"{entry['node']} is {entry['phase']}, {size(entry['doneBytes'])} of {size(entry['totalBytes'])}"
         for entry in nodes
@@ -76,7 +78,7 @@ def _progress(nodes: list[dict[str, Any]]) -> str:
     )
 
 
-def _rows(nodes: list[dict[str, Any]]) -> list[tuple[str, str, str, str]]:
+def _rows(nodes: list[answers.VerifiedNode]) -> list[tuple[str, str, str, str]]:
     rows = []
     for entry in nodes:
         if "beside" in entry:

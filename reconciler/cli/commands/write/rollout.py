@@ -23,12 +23,12 @@ from reconciler.cli.core.operations import Change, HowLong, Now, operate, operat
 from reconciler.cli.core.targets import Key, Targets, one_object, target_options
 from reconciler.cli.core.waiting import finish, timeout_option, unread, wait_until
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.kind_columns import condition
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import table
 from reconciler.errors import Refused
 from reconciler.source.operating import verbs
 from reconciler.wire.admin import Get, ShowStatus
+from reconciler.wire.objects import DeploymentStatus, condition
 
 from .pausing import not_for, pause, resume
 from .scale import DEPLOYMENT, chosen_deployments
@@ -94,7 +94,7 @@ def _missing(settings: Settings, client: Client, key: Key) -> str:
     unseen = "Waiting for deployment spec update to be observed..."
     if any(unread(client, *head) for head in _heads(settings, client)):
         return unseen
-    items = client.ask(Get(*key))["items"]
+    items = client.ask(Get("ModelDeployment", key[1]))["items"]
     if not items:
         raise not_found(*key)
     (item,) = items
@@ -118,7 +118,7 @@ def _missing(settings: Settings, client: Client, key: Key) -> str:
     return f"{begins}: {_updated(found, wanted)}{busy['message']}" if busy["status"] == "True" else ""
 
 
-def _updated(found: Mapping[str, Any], wanted: int) -> str:
+def _updated(found: DeploymentStatus, wanted: int) -> str:
     """Say how many replicas are changed, in kubectl's words; empty if all are."""
     updated = found.get("updatedReplicas", wanted)
     return f"{updated} out of {wanted} new replicas have been updated; " if updated < wanted else ""

@@ -18,6 +18,7 @@ from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.progress import Progress
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, InvalidManifests, Refused, Unreachable
+from reconciler.wire import answers
 from reconciler.wire.admin import Look, ShowSource
 
 if TYPE_CHECKING:
@@ -222,16 +223,15 @@ def show(settings: Settings, output: str | None) -> None:
             click.echo(typed(f"{name + ':':<12}{value}"))
 
 
-def _asked(settings: Settings) -> dict[str, Any] | None:
+def _asked(settings: Settings) -> answers.SourceState | None:
     """Return the controller's answer; None if none is running."""
     try:
-        body: dict[str, Any] = ask(settings.socket, ShowSource())
+        return ask(settings.socket, ShowSource())
     except Unreachable:
         return None
-    return body
 
 
-def _rows(spec: GitRepositorySpec, body: dict[str, Any] | None) -> list[tuple[str, str]]:
+def _rows(spec: GitRepositorySpec, body: answers.SourceState | None) -> list[tuple[str, str]]:
     rows = [("URL", spec.url), ("Branch", spec.ref.branch)]
     rows += [("Path", spec.path)] if spec.path else []
     rows += [("Interval", f"{spec.interval:g} s")]
@@ -246,7 +246,8 @@ def _rows(spec: GitRepositorySpec, body: dict[str, Any] | None) -> list[tuple[st
     for condition in body.get("conditions", ()):
         if condition["type"] == "Ready":
             rows.append(("Status", f"{condition['reason']}: {condition['message']}"))
-    rows += [("Away since", body["awaySince"])] if body.get("awaySince") else []
+    if since := body.get("awaySince"):
+        rows.append(("Away since", since))
     return rows
 
 
@@ -317,7 +318,7 @@ def sync(settings: Settings, timeout: float) -> None:
     ready = next(condition for condition in body["conditions"] if condition["type"] == "Ready")
     if ready["status"] != "True":
         raise Refused(ready["reason"], ready["message"])
-    click.echo(f"{body['url']} is at {body['revision'][:10]}, and so is main")
+    click.echo(f"{body['url']} is at {(body['revision'] or '')[:10]}, and so is main")
 
 
 def _tell(settings: Settings) -> None:

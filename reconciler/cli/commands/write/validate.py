@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import click
 
@@ -58,7 +59,7 @@ def _keys(
     """Return the kind and name of each object. Raises ``InvalidManifests``."""
     from reconciler.wire.manifests import Validate
 
-    answer = asked(settings, Validate, files, references=references)
+    answer = asked(settings, partial(Validate, references=references), files)
     if answer is not None:
         return [(kind, name) for kind, name in answer["objects"]]
     from reconciler.source.checking import checked

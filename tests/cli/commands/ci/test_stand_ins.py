@@ -118,8 +118,8 @@ def test_manifests_without_an_endpoint_get_one_and_no_manifests_get_nothing() ->
 
 # --- faults -----------------------------------------------------------------------------------------------
 
-GROUPS = [{"status": {"groups": [{"nodes": ["a", "b"]}]}}]
-FABRIC = [{"spec": {"links": [["c/1", "d/1"], ["a/3", "b/4"]]}}]
+GROUPS: Any = [{"status": {"groups": [{"nodes": ["a", "b"]}]}}]
+FABRIC: Any = [{"spec": {"links": [["c/1", "d/1"], ["a/3", "b/4"]]}}]
 
 
 def test_every_class_has_commands_that_exist() -> None:

@@ -27,9 +27,7 @@ from tests.cli.conftest import Cli, Controller
 __all__ = ["committed", "template", "watched"]
 
 
-def node(
-    name: str, boot: str, busy: str = "", agent: str = "reached", wish: str | None = "one"
-) -> dict[str, Any]:
+def node(name: str, boot: str, busy: str = "", agent: str = "reached", wish: str | None = "one") -> Any:
     item = bodies.node(name)
     item["spec"]["rebootFrom"] = wish
     item["status"].update(bootId=boot, agent=agent)

@@ -103,7 +103,7 @@ def scaled(controller: Controller, home: Path) -> Controller:
         mode="json", by_alias=True, exclude_none=True
     )
 
-    def get(message: Get) -> dict[str, Any]:
+    def get(message: Get[Any]) -> dict[str, Any]:
         files = git(home, "ls-tree", "-r", "--name-only", "main")
         there = message.name != "tiny-verify-1" or "tiny-verify-1.yaml" in files
         item = bodies.item("ModelDeployment", message.name or "tiny", spec)

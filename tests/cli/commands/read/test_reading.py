@@ -193,7 +193,7 @@ def test_logs_since_a_time_leave_out_what_is_older_with_what_belongs_to_it(
 
 
 def test_logs_of_a_group_that_has_ended_are_still_its_deployment_s(cli: Cli, controller: Controller) -> None:
-    def ended(message: Get) -> object:
+    def ended(message: Get[Any]) -> object:
         if message.kind != "Rank":
             return bodies.objects(message)
         rows = [bodies.rank(0) | {"phase": "exited"}] if message.ended else []
@@ -204,7 +204,7 @@ def test_logs_of_a_group_that_has_ended_are_still_its_deployment_s(cli: Cli, con
 
 
 def test_previous_logs_are_of_the_group_before_the_current_one(cli: Cli, controller: Controller) -> None:
-    def two_groups(message: Get) -> object:
+    def two_groups(message: Get[Any]) -> object:
         older = bodies.rank(0) | {"epoch": 2, "phase": "exited"}
         older["metadata"] = {"name": "tiny.0.2.0", "labels": {}}
         return {"version": "1", "revision": "1", "items": [older, bodies.rank(0), bodies.rank(1)]}
@@ -239,12 +239,12 @@ def test_followed_logs_of_a_rank_end_with_it(cli: Cli, controller: Controller) -
         text, offset = next(pieces)
         return {"text": text, "offset": offset, "node": "node-a"}
 
-    def rows(message: Get) -> object:
+    def rows(message: Get[Any]) -> object:
         looks.append(message)
-        row = bodies.rank(0) | ({"phase": "exited"} if len(looks) > 2 else {})
+        row: Any = {**bodies.rank(0), "phase": "exited" if len(looks) > 2 else "ready"}
         return {"version": "1", "revision": "1", "items": [row]}
 
-    looks: list[Get] = []
+    looks: list[Get[Any]] = []
     controller.answers |= {"rank_log": piece, "get": rows}
     result = cli("logs", "tiny.0.3.0", "-f")
     assert (result.code, result.out) == (0, "one\ntwo\n")

@@ -12,6 +12,8 @@ import pytest
 from reconciler.cli.commands.write.manifests import commit_paths
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import prepare
+from reconciler.wire.objects import Operation
+from tests.cli import bodies
 from tests.cli.conftest import Cli, Controller
 
 MANIFESTS = str(Path(__file__).parents[4] / "manifests")
@@ -64,11 +66,12 @@ def test_the_same_as_data(cli: Cli) -> None:
 
 def test_a_node_has_its_ranks_and_operations(cli: Cli, controller: Controller) -> None:
     others = controller.answers["get"]
-    operation = {
+    operation: Operation = {
+        "apiVersion": bodies.API,
         "kind": "Operation",
-        "metadata": {"name": "cordon.node.node-a"},
+        "metadata": {"name": "cordon.node.node-a", "labels": {}},
         "spec": {
-            "verb": "cordon", "by": "Ada <ada@example.com>", "reason": "the fan is loud",
+            "verb": "cordon", "by": "Ada <ada@example.com>", "at": bodies.ago(), "reason": "the fan is loud",
             "target": {"kind": "Node", "name": "node-a"},
         },
         "status": {"standing": "InForce"},

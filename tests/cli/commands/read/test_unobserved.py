@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reconciler.wire.admin import Get
@@ -26,7 +28,7 @@ NOTE = "note: not observed yet: node-b; what runs there is not listed, see: reco
 def test_a_list_of_what_runs_names_the_nodes_that_were_not_observed(
     cli: Cli, controller: Controller, arguments: tuple[str, ...], noted: bool
 ) -> None:
-    def objects(message: Get) -> dict[str, object]:
+    def objects(message: Get[Any]) -> dict[str, object]:
         body = bodies.objects(message)
         gone = {**body, "items": []} if arguments[0] == "logs" and message.kind == "Rank" else body
         return {**gone, "unobserved": ["node-b"]}

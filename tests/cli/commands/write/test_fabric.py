@@ -28,7 +28,7 @@ def row(one: str, other: str, state: str = "Connected", gbps: int | None = 80, *
     return {"ends": [one, other], "state": state, **speed, "interfaces": ["en4", "en5"], **more}
 
 
-def fabric(*rows: Row, name: str = "studios") -> dict[str, Any]:
+def fabric(*rows: Row, name: str = "studios") -> Any:
     declared = [each["ends"] for each in rows if each["state"] != "Undeclared"]
     return bodies.item("Fabric", name, {"addressing": {}, "links": declared}, links=list(rows))
 

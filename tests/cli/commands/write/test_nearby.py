@@ -73,7 +73,7 @@ def test_a_controller_is_asked_and_its_problems_are_those_of_the_files(
     settings = Settings(cluster.home)
     answer = nearby.asked(settings, question, {"a.yaml": TINY.encode()})
     assert answer is not None
-    assert answer["objects"] == [["ModelDeployment", "tiny"]]
+    assert [(kind, name) for kind, name in answer["objects"]] == [("ModelDeployment", "tiny")]
     with pytest.raises(InvalidManifests) as wrong:
         nearby.asked(settings, question, {"a.yaml": TINY.replace("model:", "modle:").encode()})
     assert [(each.line, each.column, each.path) for each in wrong.value.problems] == [

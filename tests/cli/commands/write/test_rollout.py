@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.wire.objects import Condition
 from tests.cli import bodies
 from tests.cli.conftest import Cli, Controller
 
@@ -19,7 +20,7 @@ __all__ = ["committed", "template", "watched"]
 TINY = ("deployment/tiny",)
 
 
-def status_with(conditions: list[dict[str, Any]], generation: int = 1, **status: Any) -> dict[str, Any]:
+def status_with(conditions: list[Condition], generation: int = 1, **status: Any) -> Any:
     item = bodies.deployment(**status)
     item["metadata"]["generation"] = generation
     item["status"]["conditions"] = conditions
@@ -60,7 +61,7 @@ def test_what_still_goes_on_is_waited_for_although_the_old_group_serves(
     cli: Cli, watched: Controller
 ) -> None:
     leaving = bodies.conditions()
-    leaving[1].update(status="True", message="waiting for the end of rank 0 of epoch 1 on node-a")
+    leaving[1] |= {"status": "True", "message": "waiting for the end of rank 0 of epoch 1 on node-a"}
     answer_with(watched, status_with(leaving))
     result = cli("rollout", "status", *TINY, "--no-watch")
     assert result.out == (
@@ -71,7 +72,7 @@ def test_what_still_goes_on_is_waited_for_although_the_old_group_serves(
 def test_a_cluster_that_was_stopped_is_what_a_rollout_waits_for(cli: Cli, watched: Controller) -> None:
     stopped = bodies.conditions(False, "everything is stopped by request")
     stopped[0]["reason"] = "StoppedByRequest"
-    stopped[1].update(status="False", message="")
+    stopped[1] |= {"status": "False", "message": ""}
     answer_with(watched, status_with(stopped, readyReplicas=0))
     assert cli("rollout", "status", *TINY, "--no-watch").out == (
         'Waiting for deployment "tiny" rollout to finish: 0 of 1 updated replicas are available...'

@@ -6,15 +6,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import Any
 
 import click
 
 from reconciler.cli.output.colour import colours
 from reconciler.cli.output.kind_columns import state as summary_of
 from reconciler.cli.output.table_layout import WIDTH, fold, lines, table, terminal_width
+from reconciler.wire.objects import Fabric, Link
 
-Item = dict[str, Any]
 CONNECTED, UNDECLARED, UNKNOWN = "Connected", "Undeclared", "Unknown"
 COLOURS = {CONNECTED: "green", UNDECLARED: "yellow", UNKNOWN: "yellow"}
 """Colours of the states that are not faults; faults are red."""
@@ -48,20 +47,25 @@ class Cable:
         return f"{self.gbps} Gb/s" if self.gbps is not None else "-"
 
 
-def cables_of(item: Item) -> list[Cable]:
+def cables_of(item: Fabric) -> list[Cable]:
     """Return the declared links in their order, then the undeclared cables."""
     rows = item["status"].get("links")
     if rows is None:  # not compared yet
-        rows = [{"ends": ends, "state": UNKNOWN} for ends in item["spec"]["links"]]
+        rows = [Link(ends=ends, state=UNKNOWN) for ends in item["spec"]["links"]]
     return [_cable(row) for row in rows]
 
 
-def _cable(row: Item) -> Cable:
+def _cable(row: Link) -> Cable:
     one, other = (_end(end) for end in row["ends"])
-    details = {
-        name: row[name] for name in ("gbps", "text", "person", "interfaces", "addresses") if name in row
-    }
-    return Cable((one, other), row["state"], **details)
+    return Cable(
+        (one, other),
+        row["state"],
+        row.get("gbps"),
+        row.get("text", ""),
+        row.get("person", ""),
+        row.get("interfaces", ("", "")),
+        row.get("addresses", ("", "")),
+    )
 
 
 def _end(written: str) -> tuple[str, str]:
@@ -74,7 +78,7 @@ def nodes_of(cables: Sequence[Cable]) -> list[str]:
     return sorted({node for cable in cables for node, _ in cable.ends})
 
 
-def show(item: Item, wide: bool) -> None:
+def show(item: Fabric, wide: bool) -> None:
     """Print a drawing of one Fabric, and its faults."""
     width = min(WIDTH, terminal_width())
     for text, state in drawing(item, wide, width):
@@ -83,7 +87,7 @@ def show(item: Item, wide: bool) -> None:
         )
 
 
-def drawing(item: Item, wide: bool, width: int) -> Iterator[tuple[str, str]]:
+def drawing(item: Fabric, wide: bool, width: int) -> Iterator[tuple[str, str]]:
     """Yield the lines, each with the state that colours it; an empty text for none."""
     cables = cables_of(item)
     for line in fold(f"{item['metadata']['name']}: {_heading(item, cables)}", width):
@@ -112,7 +116,7 @@ def drawing(item: Item, wide: bool, width: int) -> Iterator[tuple[str, str]]:
                 yield line, ""
 
 
-def _heading(item: Item, cables: Sequence[Cable]) -> str:
+def _heading(item: Fabric, cables: Sequence[Cable]) -> str:
     declared = [cable for cable in cables if cable.state != UNDECLARED]
     connected = sum(cable.state == CONNECTED for cable in declared)
     if not item["status"].get("links") and declared:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from reconciler.cli.output.table_layout import fold
+from reconciler.wire.objects import Fabric
 
-from .drawing import CONNECTED, THERE, UNDECLARED, UNKNOWN, Cable, Item, cables_of, nodes_of
+from .drawing import CONNECTED, THERE, UNDECLARED, UNKNOWN, Cable, cables_of, nodes_of
 
 _COLOURS = {CONNECTED: "#1a7f37", UNDECLARED: "#9a6700", UNKNOWN: "#57606a"}
 _FAULT = "#cf222e"
@@ -35,7 +36,7 @@ def label(cable: Cable) -> str:
 # --- dot ---------------------------------------------------------------------------------------------
 
 
-def dot(item: Item) -> str:
+def dot(item: Fabric) -> str:
     """Return an undirected graph in dot; receptacles are ports of records."""
     cables = cables_of(item)
     used: dict[str, set[str]] = {node: set() for node in nodes_of(cables)}
@@ -63,7 +64,7 @@ def _quoted(text: str) -> str:
 # --- svg ---------------------------------------------------------------------------------------------
 
 
-def svg(item: Item) -> str:
+def svg(item: Fabric) -> str:
     """Return an SVG: machines on a circle, cables as lines with receptacle numbers, findings below."""
     cables = cables_of(item)
     nodes = nodes_of(cables)
