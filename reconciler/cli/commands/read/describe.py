@@ -127,6 +127,14 @@ def _with_context(client: Client, item: Item, plan: answers.Planned) -> _Describ
     return _Described(item, concerned, latest, events, logs, places)
 
 
+def _generation(item: Item) -> list[str]:
+    """Return the line about the generation; an operation has none."""
+    generation = item["metadata"].get("generation")
+    if generation is None or item["kind"] == "Rank" or item["kind"] == "Operation":
+        return []
+    return [f"Generation:  {generation} (observed {item['status']['observedGeneration']})"]
+
+
 def _page(described: _Described) -> str:
     from reconciler.source.yaml.plain import as_yaml
 
@@ -135,13 +143,12 @@ def _page(described: _Described) -> str:
     groups = item["status"].get("groups") if item["kind"] == "ModelDeployment" else None
     shown = ("conditions", "observedGeneration", "groups")
     status = {key: value for key, value in item["status"].items() if key not in shown}
-    observed = item["status"].get("observedGeneration")
     lines = [
         f"Name:        {name_of(item)}",
         f"Kind:        {item['kind']}",
         f"Labels:      {labels(item)}",
         *(f"Annotation:  {key}: {text}" for key, text in item["metadata"].get("annotations", {}).items()),
-        f"Generation:  {item['metadata']['generation']} (observed {observed})",
+        *_generation(item),
         *_terminating(item),
         "Spec:",
         _indented(as_yaml(item["spec"])),

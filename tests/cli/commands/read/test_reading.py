@@ -20,6 +20,7 @@ from reconciler.cli.output.kind_columns import COLUMNS
 from reconciler.errors import Refused
 from reconciler.wire.admin import Get, ListEvents, ReadRankLog
 from reconciler.wire.launch import RankId
+from reconciler.wire.objects import Operation
 from tests.cli import bodies
 from tests.cli.conftest import Cli, Controller
 from tests.cli.live import Live, running
@@ -331,3 +332,25 @@ def test_top_shows_what_was_named_or_says_of_what_nothing_is_measured(
     assert "no measurements of node node-x; list them with: reconciler get nodes" in result.err
     controller.answers["usage"] = {"nodes": [], "ranks": []}
     assert cli("top", "nodes").err == "no measurements of nodes now\n"
+
+
+def test_an_operation_is_described_although_it_has_no_generation(cli: Cli, controller: Controller) -> None:
+    cordon: Operation = {
+        "apiVersion": "reconciler/v1alpha1",
+        "kind": "Operation",
+        "metadata": {"name": "cordon-node-a", "labels": {}},
+        "spec": {
+            "verb": "cordon",
+            "target": {"kind": "Node", "name": "node-a"},
+            "by": "Ada <ada@example.org>",
+            "at": "2026-11-21T10:00:00Z",
+            "reason": "a new cable",
+        },
+        "status": {"standing": "InForce"},
+    }
+    controller.answers["get"] = {**bodies.objects(Get("Node")), "items": [cordon]}
+    result = cli("describe", "operation", "cordon-node-a")
+    assert result.code == 0, result.err
+    assert "verb: cordon" in result.out
+    assert "standing: InForce" in result.out
+    assert "Generation" not in result.out
