@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -254,16 +255,16 @@ STATUS: answers.ControllerStatus = {
 def at_rest() -> dict[str, Any]:
     """An answer for every type of request."""
     return {
-        "usage": USAGE,
+        "usage": copy.deepcopy(USAGE),
         "get": objects,
         "plan": {"steps": [], "waiting": [], "refused": []},
-        "places": {"items": [PLACES]},
+        "places": {"items": [copy.deepcopy(PLACES)]},
         "events": {"items": [event(*entry) for entry in EVENTS], "last": 3},
         "incidents": {"version": "1", "items": []},
         "commits": {"version": "1", "items": [commit()], "problem": None},
         "commit": shown_commit(),
         "rank_log": rank_log,
-        "status": STATUS,
+        "status": copy.deepcopy(STATUS),
         "look": {},
         "stop": {},
     }

@@ -328,7 +328,10 @@ def imported(cables: Cables) -> Cables:
         {
             "kind": "Node",
             "metadata": {"name": str(name)},
-            "status": {"conditions": [{"type": "Ready", "status": "True"}], "mac": machine.as_json(facts)},
+            "status": {
+                "conditions": [{"type": "Ready", "status": "True", "message": ""}],
+                "mac": machine.as_json(facts),
+            },
         }
         for name, facts in facts_of(cables).items()
     ]
