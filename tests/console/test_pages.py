@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from reconciler.console.pages import PAGES, Page, Pages
 from reconciler.console.snapshot import Snapshot
 
 from .doors import client_of, doors_of
-from .snapshots import recorded
+from .snapshots import enlarged, loading, recorded
 
 HOSTILE = '<script>alert("x")</script>'
 
@@ -25,6 +26,26 @@ def html(path: str, snapshot: Snapshot, name: str = "") -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
 def test_every_page_can_be_shown_before_the_controller_has_answered(page: Page) -> None:
     assert "<h1" in Pages().whole(page, "tiny", Snapshot(), wall=False)
+
+
+STATES: dict[str, Callable[[], Snapshot]] = {
+    "four Macs": lambda: recorded("four-macs"),
+    "a pulled cable": lambda: recorded("cable-pulled"),
+    "a cable that is pulled while the controller is gone": lambda: replace(
+        recorded("cable-pulled"), lost="no controller answers"
+    ),
+    "a group that loads": loading,
+    "two hundred Macs": lambda: enlarged(200),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
+def test_every_page_can_be_shown_of_everything_in_every_state(page: Page, state: str) -> None:
+    snapshot = STATES[state]()
+    names = [each["metadata"]["name"] for each in snapshot.objects[:12]] if "{name}" in page.path else [""]
+    for name in names:
+        assert "<h1" in Pages().whole(page, name, snapshot, wall=False)
 
 
 def test_the_overview_says_what_is_served_and_where() -> None:
