@@ -155,6 +155,8 @@ def lose_tensors(folder: Path) -> None:
         (lambda f: change(f, "config.json", model_type="base"), "cannot build it as 'base'"),
         (lambda f: change(f, "config.json", model_type=7), "does not know the architecture '7'"),
         (lambda f: (f / "config.json").write_text("{}"), "config.json names no model_type"),
+        (lambda f: (f / "config.json").write_text("{"), "Expecting property name"),
+        (lambda f: change(f, "config.json", quantization={}), "cannot build it as 'qwen3'"),
         (lambda f: change(f, "config.json", hidden_size="wide"), "cannot build it as 'qwen3'"),
         (lambda f: change(f, "config.json", hidden_size=128), "cannot build it as 'qwen3'"),
         (lose_tensors, "cannot build it as 'qwen3'"),

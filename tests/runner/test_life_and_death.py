@@ -10,6 +10,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -126,6 +128,15 @@ async def test_a_rank_whose_shim_is_gone_ends_as_an_orphan_even_inside_a_collect
                 leader.process.stdin.close()
                 assert await asyncio.to_thread(leader.exit_code) == ExitCode.ORPHANED
             assert await asyncio.to_thread(frozen.exit_code) == ExitCode.PEER_LOST
+
+
+def test_a_rank_that_holds_nothing_of_the_network_ends_without_the_clean_up_of_python() -> None:
+    script = (
+        "import atexit\nfrom reconciler.runner.rank import _exit_at_once\n"
+        "atexit.register(print, 'cleaned up')\nprint('said')\n_exit_at_once(7)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (7, "said\n")
 
 
 def test_a_follower_gives_up_when_nobody_welcomes_it(endless: Path) -> None:

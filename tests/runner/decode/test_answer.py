@@ -75,6 +75,8 @@ def test_a_tool_call_is_sent_complete(endless_tokenizer: Tokenizer) -> None:
     assert reply.text == "ok "
     assert reply.calls == [("look", '{"at": "Zoë"}')] * 2
     assert len(set(reply.call_ids)) == 2
+    parts = [part for event in reply.events if isinstance(event, Delta) for part in event.calls]
+    assert [part.index for part in parts if part.name] == [0, 1]
     assert reply.last.reason == "tool_calls"
 
 

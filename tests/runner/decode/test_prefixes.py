@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 
 from reconciler.runner.decode.prefixes import LENGTH_MIN, Prefixes, packed, shared_length
 from reconciler.runner.model.caches import ANY, EXACT, NOT, Footprint
+from reconciler.wire.generation import KeptPrefixes
 from reconciler.wire.group import Prefix
 
 SYSTEM = list(range(1000, 1100))
@@ -89,7 +90,7 @@ def test_of_ten_conversations_that_fit_the_eleventh_takes_the_place_of_one_nobod
         if uid != 6:
             assert prefixes.use(packed([*turn(uid + 1, 150), 7])) == (Prefix(uid, 150), 150)
     prefixes.offer(10, packed(turn(11, 150)))
-    assert prefixes.evictions == 1
+    assert prefixes.kept == KeptPrefixes(bytes=15_000, bytes_max=15_000, entries=10, evictions=1)
     assert {name.uid for name in prefixes.names} == {*range(11)} - {6}
 
 

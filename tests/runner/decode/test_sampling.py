@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
-from reconciler.runner.decode.sampling import keep_likely, known_ids, sampler
+from reconciler.runner.decode.sampling import Agreement, keep_likely, known_ids, sampler
 from reconciler.wire.sampling import Sampling
 
 MANY_REQUESTS = """
@@ -63,6 +64,15 @@ def test_the_tokens_left_are_those_that_mlx_lm_leaves(top_p: float, top_k: int, 
 def test_at_the_edge_of_what_may_be_asked_for_the_likeliest_token_is_left(sampling: Sampling) -> None:
     logprobs = mx.array([[-9.5, -0.001, -11.0, -7.0]], dtype=mx.float16)
     assert [sampler(sampling, n)(logprobs).item() for n in range(20)] == [1] * 20
+
+
+def test_every_rank_takes_the_tokens_that_rank_0_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gathered(tokens: Any, group: Any) -> Any:
+        return mx.concatenate([mx.array([1, 2], mx.uint32), tokens, tokens])
+
+    monkeypatch.setattr(mx.distributed, "all_gather", gathered)
+    assert Agreement(object(), 9).on(mx.array([3, 4])).tolist() == [1, 2]
+    assert Agreement(None, 9).on(mx.array([3, 4])).tolist() == [3, 4]
 
 
 def test_what_a_lost_peer_left_in_memory_is_never_looked_up_outside_the_vocabulary() -> None:

@@ -32,7 +32,7 @@ from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.codec import to_wire
 from reconciler.wire.generation import Failed, Finished
-from reconciler.wire.group import Insertion, KeepAlive, Leave, Reading, Step
+from reconciler.wire.group import Insertion, Joined, KeepAlive, Leave, Reading, Step
 from reconciler.wire.launch import ExitCode, Phase
 from reconciler.wire.sampling import Sampling
 from tests.runner.ranks import GREEDY, question
@@ -82,6 +82,19 @@ def test_a_rank_that_is_at_another_step_than_rank_0_does_no_collective(loaded: L
     orders.put(to_wire(KeepAlive(3)))
     with pytest.raises(RankEnd, match="at step 0, rank 0 asked") as end:
         follow_steps(orders, batch, progress, lambda: None, Pulse(None, 60.0))
+    assert end.value.code == ExitCode.DIVERGED
+
+
+@pytest.mark.parametrize(
+    ("frame", "sentence"),
+    [(to_wire(Joined("", ())), "sent Joined instead of a step"), ({"kind": "Nothing"}, "an invalid order")],
+)
+def test_a_rank_that_is_told_no_step_ends(loaded: Loaded, frame: dict[str, Any], sentence: str) -> None:
+    orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    orders.put(frame)
+    progress = ProgressPipe(None)
+    with pytest.raises(RankEnd, match=sentence) as end:
+        follow_steps(orders, Batch(Generator(loaded, ALONE), progress), progress, lambda: None)
     assert end.value.code == ExitCode.DIVERGED
 
 

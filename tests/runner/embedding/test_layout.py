@@ -78,7 +78,9 @@ def test_so_are_modules_that_cannot_be_read(plain: Path, text: str) -> None:
 def test_the_end_belongs_after_a_text_for_the_last_tokens_vector_where_no_layout_says_otherwise(
     plain: Path,
 ) -> None:
-    change_config(plain, eos_token_id=[7, 8])
-    assert end_token(inspect(str(plain)), Pooling(Pool.LAST)) == 7
+    for named, expected in (([7, 8], 7), (9, 9), ([], None), (None, None)):
+        change_config(plain, eos_token_id=named)
+        assert end_token(inspect(str(plain)), Pooling(Pool.LAST)) == expected
+    change_config(plain, eos_token_id=7)
     assert end_token(inspect(str(plain)), Pooling(Pool.MEAN)) is None
     assert end_token(inspect(str(lay_out(plain))), Pooling(Pool.LAST)) is None

@@ -17,7 +17,7 @@ from reconciler.runner.markup.answer import Family
 from reconciler.runner.markup.families import FAMILIES
 from reconciler.wire.form import Form
 
-from .walks import Read, Vocabulary, endings, family, function, grammar, read, tokens_of, walk
+from .walks import Read, Vocabulary, endings, family, function, grammar, matcher, read, tokens_of, walk
 
 NAMES = [known.family.name for known in FAMILIES]
 THINKING = (("<think>", "</think>"),)
@@ -110,6 +110,20 @@ def test_one_call_of_the_tool_that_is_named_is_all(name: str) -> None:
         check(found)
 
 
+def test_a_call_of_muse_stands_within_the_tag_that_begins_calls() -> None:
+    for text in drawn(Form(calls_required=True, callable=("get",)), family("muse"), True, several=False):
+        assert " to=get<|message|><atem:function_calls>" in text
+
+
+@pytest.mark.parametrize("value", ['<|"|>x<|"|>', "1", "[]", "{}", '{b:[1,true,{c:<|"|>x<|"|>}]}'])
+def test_an_argument_that_may_be_anything_may_have_values_within_it(value: str) -> None:
+    known, vocabulary, anything = family("gemma-4"), Vocabulary(()), {"properties": {"a": {}}}
+    written = grammar(Form(calls_required=True), known, vocabulary, (function("get", anything),))
+    text = f"<|tool_call>call:get{{a:{value}}}<tool_call|>"
+    tokens = [vocabulary.bytes.index(bytes([byte])) for byte in text.encode()]
+    assert matcher(written, vocabulary).try_consume_tokens(tokens) == len(tokens)
+
+
 @pytest.mark.second_tier
 @families
 def test_content_satisfies_its_schema_unless_there_are_calls(name: str) -> None:
@@ -153,6 +167,7 @@ def test_the_form_holds_from_the_end_of_the_reasoning_on(name: str, prompt: str)
         ("glm", {"properties": {"a": {"enum": ["</arg_value>"]}}}, ".properties.a"),
         ("minimax-m3", {"properties": {"a": {"anyOf": [SWITCH, {"type": "array"}]}}}, ".properties.a"),
         ("gemma-4", {"properties": {"a": {"type": "object"}}}, ".properties.a"),
+        ("gemma-4", {"properties": {"a": {"enum": ["x", '<|"|>']}}}, ".properties.a"),
         ("hermes", {"properties": {"a": {"not": {}}}}, ".properties.a.not"),
         ("hermes", {"type": "array"}, ".type"),
     ],

@@ -134,6 +134,16 @@ def test_where_too_many_stand_the_oldest_that_said_nothing_leaves(house: House) 
     assert house.admit(lambda: len(house.door._standing) < STRANGERS_MAX) == [b"a member\n"]
 
 
+def test_who_comes_after_one_that_has_ended_listens_at_its_port_at_once() -> None:
+    with listen("127.0.0.1", 0) as first:
+        address = first.getsockname()
+        with socket.create_connection(address) as caller:
+            first.accept()[0].close()  # the side that closes first keeps the port for a while
+            assert caller.recv(1) == b""
+    with listen(*address) as second:
+        assert second.getsockname() == address
+
+
 def test_whoever_still_stands_there_leaves_with_the_door(house: House) -> None:
     standing = [house.knock(), house.knock(b"a mem")]
     house.admit(lambda: len(house.door._standing) == 2)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,23 @@ def test_who_has_not_the_secret_does_not_join_and_delays_nobody(
         peers.connections[0].close()
 
 
+def test_a_rank_waits_longer_for_all_others_than_for_the_handshake(
+    pair: list[RankConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    next_frame, waits = Sealed.next_frame, []
+
+    def noting(connection: Sealed) -> Any:
+        waits.append(connection.connection.gettimeout())
+        return next_frame(connection)
+
+    monkeypatch.setattr(Sealed, "next_frame", noting)
+    with leading(pair[0]) as led:
+        control_channel.follow(pair[1], joins(2)[1]).connections[0].close()
+        led()
+    (seconds,) = waits
+    assert door.STRANGER_SECONDS < seconds <= SECONDS
+
+
 def test_a_member_that_says_another_rank_than_there_is_is_not_let_in(pair: list[RankConfig]) -> None:
     with leading(pair[0]) as led:
         stray = sealed_call(pair[0].control, pair[0].secret)
@@ -283,6 +301,29 @@ def test_neighbours_meet_past_strangers_at_every_door(tmp_path: Path, size: int)
             for connection in pair:
                 connection.close()
     assert len(found) == size
+
+
+@pytest.mark.parametrize("said", [b"", b"x" * 40], ids=["nothing", "a part"])
+def test_a_neighbour_that_closes_the_connection_before_it_has_answered_is_not_met(
+    tmp_path: Path, said: bytes
+) -> None:
+    last = configs(tmp_path, tmp_path, 2, rendezvous_seconds=0.5)[1]
+
+    def answer(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                with listener.accept()[0] as connection:
+                    connection.recv(neighbours.NONCE_BYTES)
+                    connection.sendall(said)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, neighbours.listening(last) as own:
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        ports = (listener.getsockname()[1], own.getsockname()[1])
+        with pytest.raises(RankEnd, match=r"did not accept this rank .* the connection was closed"):
+            neighbours.meet(last, own, ports)
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(SECONDS)
 
 
 def test_a_neighbour_of_another_epoch_is_not_met(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from reconciler.runner.markup.families import FAMILIES
 from reconciler.runner.markup.tagged_calls import TaggedCalls
+from reconciler.runner.markup.values import kinds_of
 
 from .reading import BY_NAME, read, tools_for
 from .writers import OTHER_WAYS, WRITERS, Call, Writer
@@ -93,6 +94,27 @@ def can_be_written(family: str, calls: list[Call]) -> bool:
     if family == "minimax-m3":
         return not any("]" in text for text in written)
     return True
+
+
+@pytest.mark.parametrize(
+    ("schema", "kinds"),
+    [
+        ({}, {"string"}),
+        ({"type": "integer"}, {"integer"}),
+        (
+            {"allOf": [{"type": ["integer", "string"]}, {"description": "d"}, {"type": "integer"}]},
+            {"integer"},
+        ),
+        ({"allOf": [{"description": "d"}]}, {"string"}),
+        ({"anyOf": [{"type": "integer"}, {"description": "d"}, {"const": None}]}, {"integer", "null"}),
+        ({"type": "integer", "nullable": True}, {"integer", "null"}),
+        ({"enum": [1, "a"]}, {"integer", "string"}),
+        ({"properties": {}}, {"object"}),
+        ({"items": {}}, {"array"}),
+    ],
+)
+def test_a_schema_says_which_types_an_argument_may_have(schema: Any, kinds: set[str]) -> None:
+    assert kinds_of(schema) == kinds
 
 
 def test_every_family_is_written() -> None:

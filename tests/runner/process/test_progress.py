@@ -47,6 +47,20 @@ def test_what_else_is_told_stays_until_it_is_told_anew() -> None:
     os.close(reading)
 
 
+def test_a_rank_that_has_reached_the_network_of_rdma_says_so_in_every_later_phase() -> None:
+    reading, writing = os.pipe()
+    progress = ProgressPipe(writing)
+    for phase in (Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING):
+        progress.enter(phase)
+    told = [json.loads(line) for line in os.read(reading, 64 * 1024).splitlines()]
+    assert {(each["phase"], each["verbs"]) for each in told} == {
+        (Phase.RENDEZVOUS, False),
+        (Phase.VERBS, True),
+        (Phase.LOADING, True),
+    }
+    os.close(reading)
+
+
 def test_what_has_not_changed_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_module, "INTERVAL_SECONDS", 0.001)
     reading, writing = os.pipe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -100,6 +101,32 @@ def test_messages_go_where_the_template_takes_them(
 ) -> None:
     tokenizer: Any = Templated(template)
     assert render(messages, [], tokenizer).text == text
+
+
+CALLS = """\
+{% for m in messages %}[{{ m.role }}:{{ m.content }}]
+{%- for call in m.tool_calls or () %}{{ call.function.arguments | tojson }}{% endfor %}{% endfor %}"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "taken"),
+    [
+        ({"a": 1}, {"a": 1}),
+        ('{"a": 1}', {"a": 1}),
+        (None, {}),
+        ("", {}),
+        ([1], {"arguments": [1]}),
+        ("[1]", {"arguments": [1]}),
+    ],
+)
+def test_a_template_gets_arguments_as_an_object_however_the_client_sends_them(
+    arguments: object, taken: object
+) -> None:
+    tokenizer: Any = Templated(CALLS)
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    turn = {"role": "assistant", "content": "b", "tool_calls": [call]}
+    text = render([*conversation("user:a"), turn], [], tokenizer).text
+    assert json.loads(text.partition("[assistant:b]")[2]) == taken
 
 
 def test_what_a_template_takes_is_found_out_once_for_each_model() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -54,6 +55,34 @@ async def test_a_reader_that_is_too_far_behind_is_told_once_and_sent_no_more(
     results = [out.write(PIECE) for _ in range(1000)]
     assert results.count(False) == 1
     assert len(out._left) < MIB + len(PIECE) + 1
+    out.close()
+
+
+class Hurried:
+    """A lock after which another thread always comes at once."""
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        self._lock = threading.Lock()
+        self._then: Callable[[], object] | None = then
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        then, self._then = self._then, None
+        if then is not None:
+            then()
+
+
+async def test_of_two_threads_one_is_told_that_the_reader_is_too_far_behind(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Outgoing(asyncio.get_running_loop(), pair[0], MIB)
+    results: list[bool] = []
+    monkeypatch.setattr(out, "_lock", Hurried(lambda: results.append(out.write(PIECE))))
+    results.append(out.write(b"x" * 4 * MIB))
+    assert sorted(results) == [False, True]
     out.close()
 
 

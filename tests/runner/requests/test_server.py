@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket as unix
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -130,6 +131,25 @@ async def test_what_a_request_leaves_open_is_the_models_and_told(socket: str) ->
     assert accepted.sampling == Sampling(temperature=0.6, top_p=0.5, seed=7)
     assert isinstance(decided, Accepted)
     assert decided.sampling is None, "nothing was open"
+
+
+def test_nobody_can_connect_to_the_socket_before_it_is_its_owner_s_alone(
+    endless_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[bool] = []
+
+    def narrowed(path: str, mode: int) -> None:
+        with unix.socket(unix.AF_UNIX) as early, pytest.raises(ConnectionRefusedError):
+            early.connect(path)
+        refused.append(mode == 0o600)
+
+    monkeypatch.setattr("os.chmod", narrowed)
+    loaded = Loaded(None, endless_tokenizer, 304)
+    with short_directory() as folder:
+        server = Server(str(folder / "s"), CONTEXT, loaded, Inbox(100, ProgressPipe(None)), Forms(loaded))
+        server.start()
+        server.stop()
+    assert refused == [True]
 
 
 def test_a_server_that_is_stopped_before_it_accepts_leaves_nothing_open(

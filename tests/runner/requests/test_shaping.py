@@ -123,6 +123,17 @@ def test_the_user_speaks_after_the_model_where_sides_must_take_turns() -> None:
     assert shaped.replaced == {"turns": 4}
 
 
+def test_messages_of_the_model_in_a_row_keep_the_reasoning_of_each() -> None:
+    turns = [
+        {"role": "assistant", "content": text, **({"reasoning_content": thought} if thought else {})}
+        for text, thought in (("a", "Hm."), ("b", ""), ("c", "Well."))
+    ]
+    (_, made) = sent([USER, *turns], any_turns=False).messages
+    assert made == {"role": "assistant", "content": "a\n\nb\n\nc", "reasoning_content": "Hm.\n\nWell."}
+    (_, plain) = sent([USER, turns[1], turns[1]], any_turns=False).messages
+    assert plain == {"role": "assistant", "content": "b\n\nb"}
+
+
 def test_a_template_that_needs_a_message_of_the_user_gets_one() -> None:
     assert names(sent([called("a")], no_user=False)) == ["user", "a"]
     assert names(sent([{"role": "system", "content": "s"}], no_user=False)) == ["system", "user"]
