@@ -78,6 +78,15 @@ def test_tools_are_taken_from_the_folders_that_the_command_names(
     assert used == [folders]
 
 
+def test_a_repair_is_watched_by_a_process_that_is_no_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # it ignores some in its own process
+    places = ("--directory", str(tmp_path), "--models", str(tmp_path), "--tools", "/a:/b")
+    assert entry.main(["repair", *places]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["repair.lock"], "it looked for a repair"
+
+
 @pytest.fixture
 def session() -> Iterator[int]:
     """The end of a session from which this process's standard input comes."""
@@ -121,3 +130,21 @@ os._exit(len(os.listdir("/dev/fd")) - before)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == (b"serving\n", b"")
+
+
+def test_an_agent_in_the_background_keeps_nothing_of_who_started_it() -> None:
+    program = """
+import os
+from reconciler.agent.serving import _detach
+on_ready = _detach()
+os.write(2, b"before it serves\\n")
+os.dup2(2, 9)
+on_ready()
+for descriptor in (1, 2):
+    os.write(descriptor, b"more")
+os.write(9, b"reads %r" % os.read(0, 100))
+os._exit(0)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input=b"typed", capture_output=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"before it serves\nreads b''")

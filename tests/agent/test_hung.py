@@ -55,6 +55,16 @@ async def test_an_agent_that_has_only_begun_is_left_to_begin(bench: Bench) -> No
     assert alive(bench.agent_pid())
 
 
+async def test_an_agent_that_answers_is_left_alone_however_long_ago_it_began(bench: Bench) -> None:
+    link = await bench.agent()
+    old = bench.agent_pid()
+    long_ago(bench.directory / "agent.lock")
+    await bench.node().start_agent()
+    assert alive(old)
+    assert bench.agent_pid() == old
+    await observe(link)
+
+
 async def test_an_agent_that_hangs_is_not_ended_for_a_controller_that_was_replaced(bench: Bench) -> None:
     await ask(await bench.agent(), Observe((), 7))
     old = bench.agent_pid()

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from reconciler.agent.ranks import directory
 from reconciler.agent.ranks.child import start_standby
 from reconciler.agent.ranks.directory import RankDirectory
-from reconciler.agent.ranks.shim import LINE_BYTES_MAX, Lines, Shim
+from reconciler.agent.ranks.shim import LINE_BYTES_MAX, Lines, Shim, Standby, read_program
 from reconciler.agent.server import CONTROLLERS_MAX, Agent, Fence
 from reconciler.wire.launch import Exit, Phase, Progress
 from reconciler.wire.node import Changed
 from tests.agent.bench import soon
+from tests.agent.ranks.machine import spec
+
+WAITS = (sys.executable, "-ISc", "input()")
 
 
 class Peer:
@@ -150,6 +157,36 @@ async def test_steps_are_told_a_moment_later_and_a_phase_at_once(tmp_path: Path)
     await soon(lambda: len(agent.sent) >= 2)
     assert agent.sent[1].progress.steps == 7
     shim._rank_log.close()
+
+
+@pytest.mark.parametrize(
+    ("end", "argv", "becomes"),
+    [
+        (False, WAITS, True),
+        (True, WAITS, False),
+        (False, (*WAITS, "of another rank"), False),
+    ],
+    ids=["it waits", "it has ended", "it has another program"],
+)
+async def test_a_rank_begins_in_the_process_that_waits_if_that_has_its_program_and_still_runs(
+    tmp_path: Path, end: bool, argv: tuple[str, ...], becomes: bool
+) -> None:
+    ranks = tmp_path / "ranks"
+    ranks.mkdir()
+    directory.create(ranks, replace(spec(), argv=WAITS))
+    place = RankDirectory(ranks / str(spec().id))
+    program = (argv, read_program(place)[1])
+    waiting = start_standby(*program)
+    if end:
+        os.kill(waiting.pid, signal.SIGKILL)
+        await soon(lambda: not waiting.waits())
+    shim: Any = Shim(asyncio.get_running_loop(), place, Standby(program, waiting))
+    assert shim._standby_child() == (waiting if becomes else None)
+    assert (place.process() is not None) == becomes, "it is written down as the rank's"
+    shim._rank_log.close()
+    if becomes:
+        waiting.end_unused()
+    await soon(lambda: os.waitpid(waiting.pid, os.WNOHANG)[0])
 
 
 def test_a_program_that_was_started_and_ended_leaves_no_descriptor_open() -> None:

@@ -16,6 +16,7 @@ from reconciler.remote.bootstrap.actions import Action, Place, Write
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import Keeper, definition, script, service_name
 from reconciler.remote.bootstrap.survey import Survey
+from reconciler.remote.nodes.bootstrap import BootstrapPlan
 from reconciler.wire.root import POWER
 from tests.hardening.rights import every_command
 
@@ -199,6 +200,8 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
         "by a person: $ sudo launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist",
         "by a person: $ /bin/kill -TERM 9",
     ]
+    plan = BootstrapPlan(MAC, seen(Keeper.LAUNCHD, administrator=""), planned, ())
+    assert plan.own_actions == planned[:1]
     note, _ = actions.notes(MAC, seen(Keeper.LAUNCHD, administrator=""), "far")
     assert "may not reach the local network" in note.text
     (note,) = actions.notes(LINUX, seen(Keeper.SYSTEMD, administrator=""), "far")

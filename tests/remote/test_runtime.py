@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
 
@@ -21,16 +19,15 @@ from reconciler.remote.nodes import bootstrap
 from reconciler.remote.nodes.node_over_ssh import SshNode
 from reconciler.remote.runtime import build
 from reconciler.remote.runtime.agent_file import Bundle
-from reconciler.remote.runtime.build import Build
 from reconciler.remote.runtime.pinned_versions import Recipe, engine_digest, engine_files, pins, recipes
 from reconciler.remote.runtime.wheelhouse import Pack, Wheelhouse
-from reconciler.remote.ssh.channels import Completed
 from reconciler.resources import Access, SshAccess
 from reconciler.wire.node import Observe, StartRank
 from tests.agent.bench import RANK, Bench, program, until
 from tests.processes import command_of, listed
 from tests.remote.supplies import WHEELS, here, recipe, settings, write_wheel
 from tests.remote.test_bootstrapping import ask, observed_as, pids, replaced
+from tests.remote.test_build import Machine
 from tests.remote.test_ssh import Host, host  # noqa: F401 - the fixture
 
 pytestmark = pytest.mark.second_tier
@@ -44,42 +41,6 @@ def supplied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name, value in settings(folder).items():
             patched.setenv(name, value)
         yield folder
-
-
-class Machine:
-    """This machine as another one: its commands run in a home of their own, and are remembered."""
-
-    def __init__(self, folder: Path) -> None:
-        self.home = folder
-        self.root = folder / ".reconciler"
-        self.messages: list[str] = []
-        self.sent = 0
-        self.cut_after: int | None = None
-        """How many bytes arrive before the connection breaks."""
-
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109
-        self.sent += len(stdin)
-        if self.cut_after is not None and self.sent > self.cut_after:
-            raise Unreachable("cut")
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(self.home)},
-        )
-        async with asyncio.timeout(timeout):
-            out, err = await process.communicate(stdin)
-        assert process.returncode is not None
-        return Completed(process.returncode, out.decode(), err.decode())
-
-    def build(self) -> Build:
-        return Build(self, "far", PurePosixPath(self.root), self.messages.append)
-
-    def version(self, made: Recipe) -> str:
-        python = self.root / "runtimes" / made.key / "bin" / "python3"
-        command = (str(python), "-I", "-c", "import mlx.core; print(mlx.core.VERSION)")
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.fixture
@@ -123,23 +84,6 @@ async def test_what_arrived_before_a_connection_broke_is_not_sent_again(
     arrived = sum(pack.size for pack in packs) - machine.sent
     assert 3_000_000 - 1000 <= arrived <= 3_500_000
     assert machine.version(recipe()) == "1.0"
-
-
-@pytest.mark.parametrize(
-    ("there", "sent"), [(b"", 6), (b"con", 3), (b"conten", 0), (b"contents", 6)],
-    ids=["nothing", "half", "all", "too much"],
-)  # fmt: skip
-async def test_of_a_part_what_is_missing_is_sent_and_all_of_one_that_is_too_long(
-    machine: Machine, tmp_path: Path, there: bytes, sent: int
-) -> None:
-    (tmp_path / "archive").write_bytes(b"conten")
-    digest = hashlib.sha256(b"conten").hexdigest()
-    parts = machine.root / "packs"
-    parts.mkdir(parents=True)
-    (parts / f"{digest}.part").write_bytes(there)
-    pack = Pack("part", tmp_path / "archive", digest, 6, 0, "")
-    assert await machine.build()._send(pack, len(there), (0, 6)) == machine.sent == sent
-    assert [(path.name, path.read_bytes()) for path in parts.iterdir()] == [(f"{digest}.tar.gz", b"conten")]
 
 
 async def test_another_version_is_sent_only_as_far_as_it_differs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -53,6 +54,19 @@ def test_a_write_fails_at_once_and_says_why_while_reading_goes_on(store: Store, 
     assert (store.locked, store.problem) == (False, "")
     store.add_events([event("made up for")])
     assert [each.message for _, each in store.events(EventFilter())] == ["made up for"]
+
+
+def test_a_store_that_is_opened_waits_until_another_process_has_written(store: Store, tmp_path: Path) -> None:
+    with closing(
+        sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)
+    ) as other:
+        other.execute("BEGIN IMMEDIATE")
+        writing = threading.Timer(0.05, other.execute, ("COMMIT",))
+        writing.start()
+        newer = Store(tmp_path / "store.db")
+        writing.join()
+    assert newer.token > store.token
+    newer.close()
 
 
 def test_what_is_written_elsewhere_does_not_wait_but_is_the_newest_controllers_alone(tmp_path: Path) -> None:

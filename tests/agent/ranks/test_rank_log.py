@@ -45,6 +45,14 @@ def test_what_is_no_text_is_replaced_and_counted_as_the_bytes_that_it_was(tmp_pa
     assert found == Log("\ufffd\ufffd line\nrest \ufffd\ufffd", 15, begin=0, rest_bytes=7)
 
 
+def test_of_bytes_that_no_character_has_only_as_many_are_skipped_as_one_could_have(tmp_path: Path) -> None:
+    log = RankLog(tmp_path, segment_bytes_max=100)
+    log.write(b"\x80" * 20)
+    log.close()
+
+    assert read_log(tmp_path, 8, None) == Log("\ufffd" * 5, 20, begin=15, rest_bytes=5)
+
+
 def test_without_output_there_is_nothing_to_read(tmp_path: Path) -> None:
     assert read_log(tmp_path, 100, None).text == ""
     assert last_line(tmp_path) == ""

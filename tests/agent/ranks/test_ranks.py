@@ -656,3 +656,16 @@ async def test_every_rank_that_a_kill_does_not_end_is_counted_for_itself() -> No
     (seconds,) = {report.killed_seconds for report in watching.ranks.reports()}
     assert seconds is not None
     assert seconds > 0.0
+
+
+async def test_a_change_of_one_rank_is_told_whatever_the_ranks_after_it_do() -> None:
+    machine = Several(2)
+    watching = Watching(machine).adopt()
+    first, second = machine.hears
+    machine.hears[second](dataclasses.replace(machine.written[second], killed=True))
+    watching.ranks._tick(1.0, ())
+    machine.hears[first](dataclasses.replace(machine.written[first], killed=True))
+    watching.told.clear()
+    watching.ranks._tick(1.0, ())
+    assert [report.killed_seconds for report in watching.ranks.reports()] == [0.0, 0.0]
+    assert watching.told == [True], "the first has been killed; of the second nothing is new"

@@ -80,6 +80,16 @@ async def test_one_process_answers_for_one_folder_after_another(waiting: Waiting
     assert kept == {"argv": ["python"], "env": {"WHICH": "one"}}
 
 
+async def test_the_next_question_may_come_with_the_answer_to_the_last(waiting: Waiting) -> None:
+    def ask_next(answer: Mapping[str, Any]) -> None:
+        waiting.answers.append(answer)
+        waiting.standby.examine(PROGRAM, "/models/b", 600.0, waiting.answers.append)
+
+    waiting.standby.examine(PROGRAM, "/models/a", 600.0, ask_next)
+    await soon(lambda: len(waiting.answers) == 2)
+    assert [answer["folder"] for answer in waiting.answers] == ["/models/a", "/models/b"]
+
+
 async def test_another_program_takes_another_process(waiting: Waiting) -> None:
     first = await waiting.ask("/models/a")
     other = await waiting.ask("/models/a", OTHER)

@@ -86,6 +86,7 @@ async def test_who_does_not_read_is_answered_no_more_until_it_does(side: Side) -
     answered = len(side.heard)
     transport = side.peer._transport
     assert transport is not None
+    assert not transport.is_reading(), "and so is what waits for an answer"
     assert MIB // 2 < transport.get_write_buffer_size() < 3 * MIB // 2, "what is not sent is bounded"
     await asyncio.sleep(0.01)
     assert (len(side.heard), side.drained) == (answered, 0)
@@ -93,7 +94,7 @@ async def test_who_does_not_read_is_answered_no_more_until_it_does(side: Side) -
     answers = [await side.frame() for _ in range(40)]
     assert [answer["reply"] for answer in answers] == list(range(40))
     await soon(lambda: not side.peer.congested)
-    assert side.drained > 0
+    assert (side.drained > 0, transport.is_reading()) == (True, True)
     side.say(Terminate(2.0))
     await soon(lambda: side.heard[-1] == (Terminate(2.0), None))
 

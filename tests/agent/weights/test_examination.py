@@ -78,6 +78,17 @@ def test_a_state_of_a_folder_is_asked_about_once(desk: Desk) -> None:
     assert (desk.runtime.count, desk.news) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("present", "problem"), [(False, ""), (True, "a file is damaged"), (False, "no such model")]
+)
+def test_weights_that_are_not_all_there_or_have_a_problem_are_not_asked_about(
+    desk: Desk, present: bool, problem: str
+) -> None:
+    report = ModelReport("model", str(desk.folder), present=present, problem=problem)
+    assert desk.examiner.complete(report) == report
+    assert desk.runtime.count == 0
+
+
 def test_how_prompts_can_be_reused_is_reported_as_the_runtime_says_it(desk: Desk) -> None:
     found = desk.answer(reuse=PromptReuse.NONE, reread="they are kept nowhere")
     assert (found.reuse, found.reread) == ("none", "they are kept nowhere")

@@ -51,9 +51,9 @@ def test_what_a_forge_signs_is_taken(headers: dict[str, str]) -> None:
 
 def test_the_standard_that_gitlab_follows() -> None:
     assert sent_by_who_knows(KEY, STANDARD, STANDARD_BODY, NOW)
-    assert sent_by_who_knows(KEY, STANDARD, STANDARD_BODY, NOW + 299)
-    assert not sent_by_who_knows(KEY, STANDARD, STANDARD_BODY, NOW + 301)
-    assert not sent_by_who_knows(KEY, STANDARD, STANDARD_BODY, NOW - 301)
+    for seconds in (300, 301):
+        for now in (NOW - seconds, NOW + seconds):
+            assert sent_by_who_knows(KEY, STANDARD, STANDARD_BODY, now) is (seconds == 300)
     assert not sent_by_who_knows(KEY, {**STANDARD, "webhook-id": "other"}, STANDARD_BODY, NOW)
     assert not sent_by_who_knows(KEY, {**STANDARD, "webhook-timestamp": "soon"}, STANDARD_BODY, NOW)
     several = {

@@ -274,3 +274,12 @@ def test_a_lost_node_is_no_reason_to_go_on_with_one_that_has_panicked_twice() ->
     assert [refusal.reason for refusal in decided.refused] == [RefusedBecause.RANK_REFUSES]
     (refusal,) = decided.refused
     assert "node-b has panicked 2 times" in refusal.text
+
+
+@pytest.mark.parametrize("peer", [None, (NodeName("node-c"), 3)], ids=["nothing known", "another node"])
+def test_a_port_that_leads_to_no_member_is_nothing_to_its_group(peer: tuple[NodeName, int] | None) -> None:
+    slow = MachineFacts(ports=(PortFacts(3, connected=True, peer=peer, gbps=40),))
+    of_group = evidence(slow)
+    assert detectors.slow_link(of_group) is None
+    of_machine = replace(of_group, nodes=of_group.nodes[:1])
+    assert (detectors.slow_link(of_machine) is not None) is (peer is not None)

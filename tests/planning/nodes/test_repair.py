@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from reconciler import status
 from reconciler.planning.context.world import World as PlanningWorld
+from reconciler.planning.diagnosis.evidence import Detection
+from reconciler.planning.diagnosis.rules import TABLE, Row
 from reconciler.planning.nodes import repair, settings
 from reconciler.planning.nodes.repair import ATTEMPTS_MAX, BROKEN_OFF_MAX, GID_SECONDS
 from reconciler.planning.nodes.root_commands import RootCommand, needed
@@ -711,3 +713,11 @@ def test_whatever_is_known_only_permitted_commands_are_planned_and_never_for_wha
             before.weights_indexed,
             before.weights_backed_up,
         )
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.fault.value} {row.seen.__name__}")
+def test_the_same_fault_of_two_machines_is_a_task_of_each(row: Row) -> None:
+    world = two_macs()
+    snapshot = PlanningWorld(world.desired(), world.observed(), world.memory(), world.now, "")
+    tasks = [repair.task(snapshot, row, Detection("it is wrong", (name,))) for name in (A, B)]
+    assert tasks[0] != tasks[1]

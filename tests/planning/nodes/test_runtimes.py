@@ -223,3 +223,11 @@ def test_a_controller_that_has_just_started_builds_nothing_where_the_runtime_is_
     world.runtimes = Runtimes(wanted=world.runtimes.wanted)
     assert world.settle() == Plan()
     assert not taken(world, BuildRuntime, StartAgent)
+
+
+def test_a_cluster_that_is_being_stopped_gets_no_runtime() -> None:
+    world = cluster(far("node-a"))
+    start_agents(world)
+    assert BuildRuntime(A) in world.plan().steps
+    world.stopping = True
+    assert BuildRuntime(A) not in world.plan().steps

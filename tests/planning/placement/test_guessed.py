@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.planning.context.guessed_cache import guessed
 from reconciler.state import Plan, RefusedBecause, WaitingFor
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import FailedExamination, RankShare
@@ -97,3 +98,9 @@ def test_kimi_k2_needs_by_a_guess_what_it_needs() -> None:
     (need, *others) = found.groups[found.replica()].charges
     assert not others or set(others) == {need}
     assert 150 * GIB < need < 190 * GIB
+
+
+def test_a_model_without_a_latent_keeps_keys_and_values_whatever_its_heads_are_made_of() -> None:
+    plain = {**TINY, "kv_lora_rank": None}
+    turned = {**plain, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128}
+    assert guessed(turned, "tensor", 1) == guessed(plain, "tensor", 1)

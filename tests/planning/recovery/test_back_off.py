@@ -178,6 +178,16 @@ def test_it_stays_refused_while_it_is_tried_once_more_and_no_longer_than_that() 
     assert world.settle() == Plan()
 
 
+def test_a_group_that_is_moved_while_it_is_tried_once_more_has_failed_as_often_as_before() -> None:
+    world = looping(two_nodes(nodes=1))
+    heal(world)
+    (there,) = world.groups[world.replica()].members
+    apply(world, node(there, drain=True))
+    plan = world.settle()
+    assert world.groups[world.replica()].members != (there,)
+    assert refused(plan).reason is RefusedBecause.CRASH_LOOP
+
+
 def test_what_the_last_failure_printed_is_kept_until_a_group_serves() -> None:
     world = looping()
     failed = RankId("tiny", 0, world.groups[world.replica()].epoch, 0)

@@ -27,7 +27,7 @@ from reconciler.state import (
     StopRank,
 )
 from reconciler.status import Snapshots
-from reconciler.wire.launch import Phase, RankId
+from reconciler.wire.launch import ExitCode, Phase, RankId
 from tests.worlds import World, deployment, model, two_nodes
 
 FIRST, SECOND = RankId("tiny", 0, 1, 0), RankId("tiny", 0, 1, 1)
@@ -214,6 +214,18 @@ def test_a_group_that_stalls_soon_after_its_start_waits_for_the_back_off_with_it
     assert waiting.until is not None
     world.now = waiting.until
     assert world.settle() == Plan()
+
+
+def test_the_way_in_which_ranks_of_a_hung_group_end_when_they_are_told_to_explains_nothing() -> None:
+    world = settled()
+    for epoch in range(1, SHORT_LIVES_FREE + 3):
+        for rank in (0, 1):
+            world.report(RankId("tiny", 0, epoch, rank), demand=1, silent_seconds=61.0)
+        world.settle()
+    assert world.alive() == []
+    for ended in world.groups[world.replica()].rank_ids:
+        world.end_rank(ended, code=ExitCode.MEMORY)
+    assert [trouble.fault for trouble in world.plan().troubles] == [FaultClass.SILENT_HANG]
 
 
 def test_a_follower_that_waits_for_rank_0_is_no_stall_while_rank_0_goes_on() -> None:

@@ -183,6 +183,21 @@ def test_a_fetch_begins_when_it_is_its_turn_on_its_node() -> None:
     assert texts == [f"{name}: node-0 fetches others first, 4 at a time" for name in names[FETCHERS_MAX:]]
 
 
+def test_steps_that_are_no_fetches_of_a_node_take_none_of_its_turns() -> None:
+    world = agents(machines(count=1, nodes=1))
+    others = {f"weights/node-1/{number}" for number in range(FETCHERS_MAX)}
+    world.in_flight = others | {"rank/other/0/1/0"}
+    assert fetches(world.plan()) == ["node-0"]
+    world.in_flight = {each.replace("node-1", "node-0") for each in others}
+    assert fetches(world.plan()) == []
+
+
+def test_of_nodes_without_the_weights_those_with_the_most_memory_get_them() -> None:
+    world = agents(machines(count=3, nodes=1))
+    world.memory_of = {"node-1": 2 * world.memory_bytes}
+    assert fetches(world.plan()) == ["node-1"]
+
+
 def test_another_wish_is_tried_at_once() -> None:
     world = agents(machines(count=1, nodes=1))
     stands(world, "node-0", FetchProblem.UNAUTHORIZED)

@@ -117,7 +117,8 @@ def test_a_call_of_muse_stands_within_the_tag_that_begins_calls() -> None:
 
 @pytest.mark.parametrize("value", ['<|"|>x<|"|>', "1", "[]", "{}", '{b:[1,true,{c:<|"|>x<|"|>}]}'])
 def test_an_argument_that_may_be_anything_may_have_values_within_it(value: str) -> None:
-    known, vocabulary, anything = family("gemma-4"), Vocabulary(()), {"properties": {"a": {}}}
+    known, vocabulary = family("gemma-4"), Vocabulary(())
+    anything: dict[str, object] = {"properties": {"a": {}}}
     written = grammar(Form(calls_required=True), known, vocabulary, (function("get", anything),))
     text = f"<|tool_call>call:get{{a:{value}}}<tool_call|>"
     tokens = [vocabulary.bytes.index(bytes([byte])) for byte in text.encode()]

@@ -170,6 +170,7 @@ def test_a_rank_waits_longer_for_all_others_than_for_the_handshake(
         control_channel.follow(pair[1], joins(2)[1]).connections[0].close()
         led()
     (seconds,) = waits
+    assert seconds is not None
     assert door.STRANGER_SECONDS < seconds <= SECONDS
 
 
