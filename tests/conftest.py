@@ -1,6 +1,8 @@
 """For all tests: properties are checked on machines that are busy with other things.
 
 With fewer examples than a property asks for, they are the same ones each time: what fails then, fails again.
+Beside other tests, an example that fails is told as it was drawn, with a line that repeats it: to look for the smallest one
+may take longer than a test has. Without ``-n``, the smallest one is looked for.
 """
 
 import gc
@@ -9,18 +11,22 @@ import signal
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.deadline import Deadline, Deaths
 from tests.examples import PERCENT, examples
 from tests.needs import LeavingOut, Undeclared
 
+BESIDE_OTHERS = "PYTEST_XDIST_WORKER" in os.environ
 settings.register_profile(
     "reconciler",
     deadline=None,
     max_examples=examples(100),
     derandomize=PERCENT < 100,
+    phases=[phase for phase in Phase if phase is not Phase.shrink or not BESIDE_OTHERS],
+    print_blob=True,
+    **({"database": None} if BESIDE_OTHERS else {}),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("reconciler")

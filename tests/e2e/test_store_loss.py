@@ -137,9 +137,11 @@ def one_epoch_at_a_time(cluster: Cluster) -> Iterator[None]:
     def place(process: Path) -> Path | None:
         with suppress(OSError):
             found = (process / "cwd").readlink()
-            # A shim runs in its rank's directory too, and ends a moment after the rank.
-            shim = b".pyz" in (process / "cmdline").read_bytes()
-            return found if found.is_relative_to(cluster.home / "nodes") and not shim else None
+            # A shim runs in its rank's directory too, and ends a moment after the rank. A process that is ending still has
+            # its directory when its memory, and with it its command line, is gone.
+            words = (process / "cmdline").read_bytes()
+            rank = words and b".pyz" not in words
+            return found if rank and found.is_relative_to(cluster.home / "nodes") else None
         return None
 
     def look() -> None:

@@ -223,7 +223,7 @@ class _Stage:
         if not traits.first_system:
             first = [self._by_user(each) for each in first]
             if first and rest and rest[0]["role"] == "user":
-                text = _joined((first[0]["content"], rest[0]["content"]))
+                text = _joined(each["content"] for each in (*first, rest[0]))
                 return [{**rest[0], "content": text}, *rest[1:]]
         return [*first, *rest]
 

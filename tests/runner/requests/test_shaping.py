@@ -140,6 +140,13 @@ def test_a_template_that_needs_a_message_of_the_user_gets_one() -> None:
     assert names(sent([USER], no_user=False)) == ["user"]
 
 
+@pytest.mark.parametrize("several", [True, False])
+def test_without_system_messages_the_user_says_all_that_the_first_ones_say(several: bool) -> None:
+    systems = [{"role": "system", "content": text} for text in "abc"]
+    shaped = sent([*systems, USER], first_system=False, several_systems=several)
+    assert shaped.messages == [{"role": "user", "content": "a\n\nb\n\nc\n\nhi"}]
+
+
 CALLS = [{"id": "functions.f:3", "function": {"name": "f", "arguments": {"a": "it's", "n": [1]}}}]
 
 
