@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from reconciler.planning.diagnosis.detectors import WIRED_EXCESS_BYTES
 from reconciler.resources import Node
 from reconciler.state import Contact, FaultClass, MachineFacts, NodeName, NodeObservation
 from reconciler.status.snapshots import ConditionState
@@ -142,6 +143,13 @@ def _wired_limit(machine: Machine) -> str:
     return f"the GPU of {machine.name} may wire {wired / GIB:.0f} GiB, less than its spec.memory.limit: {limit / GIB:.0f} GiB"
 
 
+def _leaked(machine: Machine) -> str:
+    leaked = machine.facts.wired_beside_ranks_bytes or 0
+    if leaked <= WIRED_EXCESS_BYTES:
+        return ""
+    return f"at least {leaked / GIB:.0f} GiB of wired memory on {machine.name} belong to no process, beside all that its ranks may hold"
+
+
 def _panicked(machine: Machine) -> str:
     count = machine.facts.panics or 0
     reports = "report" if count == 1 else "reports"
@@ -272,6 +280,11 @@ CHECKS: tuple[Check, ...] = (
         "ranks there are given no more than the GPU may wire: one that needed more would end when it loads, or later",
         "set spec.repair.wiredLimit of node/{node}, or lower its spec.memory.limit; or on {node}: sudo sysctl"
         " iogpu.wired_limit_mb=MIB, again after each restart",
+    ),
+    Check(
+        FaultClass.WIRED_MEMORY, _leaked,
+        "leaked memory is lost until the machine restarts; what runs there goes on",
+        "at a quiet moment, which moves its groups away first: reconciler reboot {node}",
     ),
     Check(
         FaultClass.REBOOT, _panicked,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from reconciler import status
 from reconciler.planning.context.world import World
+from reconciler.planning.diagnosis.rules import DISK_LOCKED, NO_LOCAL_NETWORK
 from reconciler.planning.nodes.eligible import open_to
 from reconciler.planning.recovery import cable_faults, machine_faults
 from reconciler.planning.transport import link_check
@@ -47,6 +48,11 @@ _BARRED = {
     "LoginRefused": "allow the controller's user to log in to {node}, with ssh-copy-id as the message says",
 }
 """Steps for a machine that denies access, by reason; for other reasons the problem says what to do."""
+_BARRED_TOGETHER = {
+    DISK_LOCKED: "the disks of {nodes} wait to be unlocked after a restart (FileVault)",
+    NO_LOCAL_NETWORK: "macOS forbids this program the local network (Local Network Privacy): it reaches none of {nodes}",
+}
+"""Said once for all machines that deny access for the same reason, as after a power cut."""
 _FEW_MEANS = "clients beyond these connections are refused"
 _FEW_STEPS = (
     "raise the hard limit where `reconciler up` is started: `ulimit -Hn 65536` in a shell, LimitNOFILE in a systemd unit,"
@@ -102,6 +108,8 @@ def examine(
         _refusal(snapshots, each) for each in snapshots.plan.refused if not _is_told(snapshots, each, found)
     ]
     concerned = [each for each in found if not names or set(each.nodes) & set(wanted)]
+    for reason, seen in _BARRED_TOGETHER.items():
+        concerned = _said_once(world, concerned, reason, seen)
     unknown = tuple(each for machine in looked for each in unknowns(machine))
     return Examination(wanted, _without_repeats(concerned), unknown)
 
@@ -185,6 +193,24 @@ def _finding(world: World, trouble: Trouble) -> Finding:
 def _way_in(seen: NodeObservation) -> str:
     """Say what lets the controller in again."""
     return seen.remedy or _BARRED.get(seen.barred, "follow the message on {node}").format(node=seen.name)
+
+
+def _said_once(world: World, findings: list[Finding], reason: str, seen: str) -> list[Finding]:
+    """Return the findings with one instead of those of several machines that deny access for this reason."""
+    fault = FaultClass.HOST_UNREACHABLE
+    denied = [each for each in findings if each.fault is fault and _denies(world, each, reason)]
+    nodes = tuple(dict.fromkeys(name for each in denied for name in each.nodes))
+    if len(nodes) < 2:
+        return findings
+    steps = "; ".join(dict.fromkeys(_way_in(world.node(name)) for name in nodes))
+    keys = tuple(ObjectKey("Node", name) for name in nodes)
+    one = Finding(fault, keys, nodes, seen.format(nodes=", ".join(nodes)), MEANS[fault], steps, True)
+    return [one, *(each for each in findings if each not in denied)]
+
+
+def _denies(world: World, finding: Finding, reason: str) -> bool:
+    of_machines = all(key.kind == "Node" for key in finding.objects)
+    return of_machines and all(world.node(name).barred == reason for name in finding.nodes)
 
 
 def _concerned(world: World, trouble: Trouble) -> tuple[NodeName, ...]:

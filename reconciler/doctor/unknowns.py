@@ -30,6 +30,15 @@ class Question:
     """Whether it can be known only if no rank runs."""
 
 
+def _leaked(facts: MachineFacts) -> int | None:
+    """Return what is known to be leaked. Beside ranks, less than they may hold cannot be told from theirs."""
+    return (
+        facts.wired_excess_bytes
+        if facts.wired_excess_bytes is not None
+        else facts.wired_beside_ranks_bytes or None
+    )
+
+
 QUESTIONS: tuple[Question, ...] = (
     Question("its version of macOS", lambda facts: facts.version or None, ("system version",)),
     Question("whether its MLX has JACCL", lambda facts: facts.jaccl, ("MLX",), rdma=True),
@@ -43,7 +52,7 @@ QUESTIONS: tuple[Question, ...] = (
         "what is held of the RDMA driver", lambda facts: facts.protection_domains, ("kernel objects",),
         rdma=True, idle=True,
     ),
-    Question("leaked wired memory", lambda facts: facts.wired_excess_bytes, ("pages",), idle=True),
+    Question("leaked wired memory", _leaked, ("pages",), idle=True),
     Question("whether it panicked lately", lambda facts: facts.panics, ("panic reports",)),
     Question("whether ranks may use the local network", lambda facts: facts.launch_context, ("agent's job",)),
     Question("left processes of ranks", lambda facts: facts.stray_ranks, ("rank processes",)),

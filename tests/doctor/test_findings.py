@@ -149,6 +149,7 @@ BESIDE: dict[str, Callable[[World], None]] = {
         _knows(wired_limit_bytes=16 * GIB),
         lambda world: _manifest(memory=node("x", memory={"limit": "48GiB"}).spec.memory)(world),
     ),
+    "C11 wired memory beside ranks": _knows(wired_excess_bytes=None, wired_beside_ranks_bytes=200 * GIB),
     "C12 a panic": _knows(panics=1),
     "C12 swap in use": _knows(swap_used_bytes=5 * GIB),
     "C12 managed by an organisation": _knows(managed=True),
@@ -453,3 +454,37 @@ def test_a_machine_that_is_the_reason_is_told_and_not_what_follows_from_it(broke
     plan = replace(world.plan(), refused=(REFUSED,))
     found = examine(Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now))
     assert [each.nodes for each in found.findings] == [(B,) if broken else ()]
+
+
+# --- the same of several machines -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reason", "steps"),
+    [
+        ("DiskLocked", "ssh node-a and type the password; ssh node-b and type the password"),
+        ("LocalNetworkPrivacy", "allow the terminal"),
+    ],
+)
+def test_machines_that_deny_access_for_one_reason_are_one_finding(reason: str, steps: str) -> None:
+    world = two_macs()
+    for name in (A, B):
+        world.lose(name)
+        remedy = f"ssh {name} and type the password" if reason == "DiskLocked" else "allow the terminal"
+        world.lost[name] = replace(
+            world.lost[name], barred=reason, problem=f"{name} is closed", remedy=remedy
+        )
+    (found,) = [each for each in look(world).findings if each.fault is FaultClass.HOST_UNREACHABLE]
+    assert found.nodes == (A, B)
+    assert [key.name for key in found.objects] == [A, B, "tiny"], "and the group that suffers"
+    assert f"{A}, {B}" in found.seen
+    assert (found.steps, found.person) == (steps, True)
+
+
+def test_machines_that_deny_access_for_different_reasons_are_two() -> None:
+    world = two_macs()
+    for name, reason in ((A, "DiskLocked"), (B, "LoginRefused")):
+        world.lose(name)
+        world.lost[name] = replace(world.lost[name], barred=reason, problem=f"{name} is closed", remedy=name)
+    found = [each for each in look(world).findings if each.fault is FaultClass.HOST_UNREACHABLE]
+    assert [(each.objects[0].name, each.steps) for each in found] == [(A, A), (B, B)]

@@ -47,7 +47,8 @@ def facts(draw: st.DrawFn, peer: NodeName) -> MachineFacts:
     return MachineFacts(
         "boot", draw(st.sampled_from(["", "Linux", "Darwin"])), draw(st.sampled_from([(), (26, 1), (26, 3)])),
         draw(MAYBE), draw(MAYBE), draw(st.sampled_from([(), (port,)])), draw(MAYBE),
-        draw(st.sampled_from([None, 0, 3])), draw(st.sampled_from([None, 0, 90 << 30])), draw(MAYBE),
+        draw(st.sampled_from([None, 0, 3])), draw(st.sampled_from([None, 0, 90 << 30])),
+        draw(st.sampled_from([None, 0, 90 << 30])), draw(MAYBE),
         draw(st.sampled_from([None, 0, 2])), draw(MAYBE),
     )  # fmt: skip
 

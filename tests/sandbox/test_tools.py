@@ -57,7 +57,7 @@ def probed(world: World, live: Live = Live()) -> dict[NodeName, MachineFacts]:  
             {probe.name: probe.read(output_for_agent(world, each.name, probe.call, live)) for probe in PROBES}
         )
         agent_report = replace(plain_report(1), boot_id=each.boot_id, system="Darwin", ranks=())
-        found[NodeName(each.name)] = machine.facts(readings, agent_report, None)
+        found[NodeName(each.name)] = machine.facts(readings, agent_report, machine.Wired(), 0.0)
     return dict(joined(found))
 
 

@@ -33,7 +33,7 @@ def report(name: str, record: Record) -> Report:
         raise Refused("NoMac", f"{name} is no Mac: its system is {kernel or 'unknown'}, expected {MAC}")
     readings = record.readings()
     version, settings = readings.of(system.SYSTEM_VERSION), readings.of(system.SETTINGS) or system.Settings()
-    facts = machine.facts(readings, _without_agent(kernel, rest, settings), None)
+    facts = machine.facts(readings, _without_agent(kernel, rest, settings), machine.Wired(), 0.0)
     sshd = readings.of(REMOTE_LOGIN)
     circumstances = Circumstances(record.over_ssh, record.terminal, sshd.exists if sshd else None)
     shown = f"{'.'.join(map(str, version.version))} ({version.build})" if version else ""

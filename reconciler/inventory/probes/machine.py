@@ -78,12 +78,22 @@ class Wired:
             return None
         return max(0, wired_bytes - self.least_bytes)
 
+    def beside_ranks(self, wired_bytes: int | None, report: NodeReport) -> int | None:
+        """Return what is more than its own use and all that its ranks may hold; None without ranks, and where that is
+        not known."""
+        held = [rank.memory_bytes for rank in report.ranks if rank.phase != Phase.EXITED]
+        if wired_bytes is None or self.least_bytes is None or not held or not all(held):
+            return None
+        return max(0, wired_bytes - self.least_bytes - sum(held))
+
     def _settled(self, now: float) -> bool:
         return self.ranks_at is None or now - self.ranks_at >= SETTLE_SECONDS
 
 
-def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> MachineFacts:
+def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> MachineFacts:
     """Return the facts of one machine at one moment."""
+    pages = readings.of(system.PAGES)
+    wired_bytes = pages.wired_bytes if pages else None
     version, settings = readings.of(system.SYSTEM_VERSION), readings.of(system.SETTINGS) or system.Settings()
     power_of, power_set = readings.of(power.POWER) or power.Power(), readings.of(power.POWER_SETTINGS)
     enabled, enrolment = readings.of(verbs.RDMA_ENABLED), readings.of(management.ENROLMENT)
@@ -101,7 +111,8 @@ def facts(readings: Readings, report: NodeReport, wired_excess: int | None) -> M
         ports=ports(readings),
         verbs_answer=_verbs_answer(readings),
         protection_domains=_domains_of_others(readings, report),
-        wired_excess_bytes=wired_excess,
+        wired_excess_bytes=wired.excess(wired_bytes, now),
+        wired_beside_ranks_bytes=wired.beside_ranks(wired_bytes, report),
         launch_context=_launch_context(readings.of(management.JOB), report),
         panics=len(panics.panics) if panics else None,
         crashes=len({*panics.crashes, *crashes.crashes}) if panics and crashes else None,

@@ -111,9 +111,8 @@ class Probes:
         if not state.read:
             return MachineFacts(boot_id=report.boot_id, system=report.system)
         now, pages = self._clock(), state.readings.of(system.PAGES)
-        wired = pages.wired_bytes if pages else None
-        state.wired = state.wired.next(wired, report, now)
-        return machine.facts(state.readings, report, state.wired.excess(wired, now))
+        state.wired = state.wired.next(pages.wired_bytes if pages else None, report, now)
+        return machine.facts(state.readings, report, state.wired, now)
 
     def expire(self, report: NodeReport) -> None:
         """Let every probe run in the next round, except tools that hang, tools that sudo forbids, and the RDMA driver,

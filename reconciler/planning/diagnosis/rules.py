@@ -170,6 +170,8 @@ GID_INDEX = (
     " SERVICE, for the port's IPv6 addresses come before its IPv4 address; then take that away and give it again: sudo"
     " ifconfig {port} inet ADDRESS delete; sudo ifconfig {port} inet ADDRESS netmask MASK; see it with: ibv_devinfo -v"
 )
+DISK_LOCKED = "DiskLocked"
+"""The reason why a Mac lets nobody in until a person types a password, after a restart with FileVault."""
 NO_LOCAL_NETWORK = "LocalNetworkPrivacy"
 """The reason why no machine lets the controller in, for which its own machine is to blame."""
 LOCAL_NETWORK = (

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection
 
 from reconciler.errors import Barred
-from reconciler.planning.diagnosis.rules import LOCAL_NETWORK, NO_LOCAL_NETWORK
+from reconciler.planning.diagnosis.rules import DISK_LOCKED, LOCAL_NETWORK, NO_LOCAL_NETWORK
 from reconciler.resources import SshAccess
 
 SSH = "/usr/bin/ssh"
@@ -36,7 +36,7 @@ def locked(access: SshAccess, address: str, was_in: bool) -> Barred:
     text = f"{access.user}@{access.host} takes passwords only: its disk waits to be unlocked after a restart (FileVault)"
     if not was_in:
         text += "; where its disk is not locked: allow keys there (PubkeyAuthentication in sshd_config)"
-    return Barred("DiskLocked", f"{text}; to unlock it: {line}", line)
+    return Barred(DISK_LOCKED, f"{text}; to unlock it: {line}", line)
 
 
 def _login(access: SshAccess, host: str) -> str:

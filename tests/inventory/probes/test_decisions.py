@@ -60,7 +60,7 @@ def tools(end: int) -> dict[str, ToolSaid]:
 
 def facts(outputs: dict[str, ToolSaid]) -> MachineFacts:
     read: dict[str, Any] = {BY_TOOL[tool].name: BY_TOOL[tool].read(each) for tool, each in outputs.items()}
-    return machine.facts(Readings(read), MAC, 0)
+    return machine.facts(Readings(read), MAC, machine.Wired(0), 0.0)
 
 
 def world(**spoiled: ToolSaid) -> World:

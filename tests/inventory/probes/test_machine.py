@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from reconciler.inventory.probes import machine, management, network, system, thunderbolt, verbs
 from reconciler.inventory.probes.machine import SETTLE_SECONDS, Wired
 from reconciler.inventory.probes.probe import Probe, Unknown
@@ -95,8 +97,8 @@ def test_an_interface_that_was_not_shown_has_no_known_address() -> None:
 # --- the machine -----------------------------------------------------------------------------------
 
 
-def facts(*values: tuple[Probe[Any], Any], of: NodeReport = MAC, wired: int | None = None) -> Any:
-    return machine.facts(read(*values), of, wired)
+def facts(*values: tuple[Probe[Any], Any], of: NodeReport = MAC) -> Any:
+    return machine.facts(read(*values), of, Wired(), 0.0)
 
 
 def test_a_verbs_tool_that_hangs_is_reported_whatever_the_other_says() -> None:
@@ -181,6 +183,40 @@ def test_wired_memory_that_stays_after_the_ranks_is_in_excess_once_it_had_time_t
 def test_of_a_machine_that_was_never_seen_at_rest_no_more_than_is_plausible_counts_as_its_own() -> None:
     assert looks((0, 470, BIG)) == [470 - 4 - 64]
     assert looks((0, 20, BIG), (10, 18, BIG), (20, 30, BIG)) == [0, 0, 12]
+
+
+def holding(*gibs: int) -> NodeReport:
+    """A machine with a rank for each number, which may hold so many GiB."""
+    ranks = [replace(BUSY.ranks[0], memory_bytes=gib * GIB) for gib in gibs]
+    return replace(BUSY, ranks=tuple(ranks))
+
+
+@pytest.mark.parametrize(
+    ("least", "wired", "of", "leaked"),
+    [
+        (5, 405, holding(200), 200),
+        (5, 405, holding(200, 100), 100),
+        (5, 205, holding(200), 0),
+        (5, 150, holding(200), 0),
+        (5, 405, holding(200, 0), None),
+        (None, 405, holding(200), None),
+        (5, None, holding(200), None),
+        (5, 405, BIG, None),
+        (
+            5,
+            405,
+            replace(BUSY, ranks=(replace(with_rank(Phase.EXITED, BIG).ranks[0], memory_bytes=GIB),)),
+            None,
+        ),
+    ],
+)
+def test_beside_ranks_what_none_of_them_may_hold_has_leaked(
+    least: int | None, wired: int | None, of: NodeReport, leaked: int | None
+) -> None:
+    def bytes_of(gib: int | None) -> int | None:
+        return None if gib is None else gib * GIB
+
+    assert Wired(bytes_of(least)).beside_ranks(bytes_of(wired), of) == bytes_of(leaked)
 
 
 def test_of_wired_memory_that_was_not_measured_nothing_is_said() -> None:

@@ -112,7 +112,10 @@ def checked(tool: str, output: ToolSaid) -> Any:
     else:
         assert type(read) is KINDS[tool]
     facts = machine.facts(
-        Readings({**HEALTHY, BY_TOOL[tool].name: read}), replace(report(1), system="Darwin"), None
+        Readings({**HEALTHY, BY_TOOL[tool].name: read}),
+        replace(report(1), system="Darwin"),
+        machine.Wired(),
+        0.0,
     )
     assert isinstance(facts, MachineFacts)
     assert facts.verbs_answer is not False
