@@ -43,6 +43,7 @@ from reconciler.inventory import (
 )
 from reconciler.outgoing.webhooks import Webhooks
 from reconciler.remote.machines import Machines
+from reconciler.services.lock import holder, stopped_holder
 from reconciler.source.git import hooks
 from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.sources import DirectorySource, GitSource, Source
@@ -56,7 +57,6 @@ from .home import CONSOLE, Home
 from .log_format import LOG_FORMAT
 from .machines import machines_of
 from .remote import RemoteTasks, remote_of
-from .service_lock import holder, stopped_holder
 from .store import open_store
 
 log = logging.getLogger("reconciler")

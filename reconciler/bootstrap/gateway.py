@@ -9,11 +9,11 @@ from pathlib import Path
 from reconciler.errors import Conflict
 from reconciler.gateway import process
 from reconciler.gateway.handover.taking_over import NotHandedOver
+from reconciler.services.lock import NOT_HANDED_OVER, holder, to_inherit
 from reconciler.wire.log_lines import log_to
 
-from .home import GATEWAY, NOT_HANDED_OVER, Home, own_start
+from .home import GATEWAY, Home, own_start
 from .log_format import LOG_FORMAT
-from .service_lock import holder, to_inherit
 
 log = logging.getLogger("reconciler")
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reconciler.errors import Conflict, Invalid, Unwritable
+from reconciler.services.lock import TAKE_OVER, Lock, held, started_as
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.paths import agent_socket
 
 from . import origin, swap
-from .service_lock import Lock, held, started_as
 
 if TYPE_CHECKING:
     from reconciler.state import NodeName
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 
 CONTROLLER, GATEWAY, CONSOLE = "controller", "gateway", "console"
 """The services of a home, by the names of their commands and locks."""
-
-
-TAKE_OVER = "--take-over"
-"""Option of a service that takes over from the running one."""
-NOT_HANDED_OVER = 3
-"""Exit status of a service that should take over, if the running one hands nothing over."""
 
 
 def own_start() -> str:

@@ -20,8 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from reconciler.errors import Conflict
-
-from .service_lock import holder
+from reconciler.services.lock import holder
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.bootstrap import CONTROLLER, Home, origin
-from reconciler.bootstrap.service_lock import held
 from reconciler.errors import Conflict
+from reconciler.services.lock import held
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,9 +7,9 @@ import re
 from reconciler.agent.ranks.child import TEMPORARY_BYTES_MAX
 from reconciler.agent.ranks.log import SEGMENT_BYTES_MAX, SEGMENTS_KEPT
 from reconciler.agent.serving import LOG_BYTES_MAX as AGENT_LOG_BYTES_MAX
-from reconciler.cli.commands.cluster.supervise import LOG_BYTES_MAX
 from reconciler.incidents import FIRST_ENTRIES_KEPT, LAST_ENTRIES_KEPT, TEXT_CHARACTERS_MAX
 from reconciler.planning.nodes.agents import EPOCHS_KEPT
+from reconciler.services.supervise import LOG_BYTES_MAX
 from reconciler.store.aside import DAMAGED_KEPT
 from reconciler.store.tables.events import EVENTS_KEPT, MESSAGE_CHARACTERS_MAX
 from reconciler.store.tables.incidents import INCIDENTS_KEPT, KEPT_SECONDS

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.bootstrap import CONSOLE, CONTROLLER, GATEWAY, Home
-from reconciler.bootstrap.service_lock import holder
-from reconciler.cli.commands.cluster.hearing import Said, question
+from reconciler.cli.commands.cluster.up import question
+from reconciler.services.hearing import Said
+from reconciler.services.lock import holder
 
 from .cluster import Cluster, quickstart
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.bootstrap.service_lock import holder
-from reconciler.remote.installation.versions import Versions
+from reconciler.services.lock import holder
+from reconciler.services.versions import Versions
 from tests.ports import free_port
 from tests.previous import Installation
 

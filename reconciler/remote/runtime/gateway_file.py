@@ -12,7 +12,7 @@ from pathlib import Path
 
 import reconciler
 
-_ROOMS = ("bootstrap", "gateway", "remote", "serving", "wire")
+_ROOMS = ("bootstrap", "gateway", "remote", "services", "serving", "wire")
 _TIME = (1980, 1, 1, 0, 0, 0)
 _START = b"import sys\nfrom reconciler.bootstrap.front import main\nsys.exit(main(sys.argv))\n"
 

@@ -44,7 +44,7 @@ _BY_REASON: dict[str, dict[str, tuple[str, ...]]] = {
         "cli/commands/installed/handover.py": ("up",),
         "cli/core/groups.py": ("resume", "stop", "suspend"),
         "doctor/state_directory.py": ("up",),
-        "remote/installation/service.py": ("install",),
+        "services/up_service.py": ("install",),
         "sandbox/cluster.py": ("sandbox up",),
     },
     WRITTEN: {"cli/commands/ci/templates.py": ("ci comment", "facts export -o FACTS")},
@@ -62,7 +62,7 @@ _BY_REASON: dict[str, dict[str, tuple[str, ...]]] = {
     ELSEWHERE: {
         "controller/mirror/comment.py": ("approve REVISION",),
         "remote/bootstrap/actions.py": ("up",),
-        "remote/installation/machine.py": ("up",),
+        "services/machine.py": ("up",),
     },
 }  # fmt: skip
 FOR_HANDS = {

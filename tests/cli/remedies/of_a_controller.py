@@ -13,7 +13,6 @@ import pytest
 
 from reconciler import status
 from reconciler.bootstrap import CONSOLE, Home
-from reconciler.bootstrap.service_lock import held
 from reconciler.console.access.rights import Refusal, rights_of
 from reconciler.console.chat.upstream import NoGateway, gateway_of
 from reconciler.console.snapshot import Snapshot
@@ -24,6 +23,7 @@ from reconciler.errors import Invalid, Refused
 from reconciler.gateway.errors import model_refused, older_group
 from reconciler.hardening import nftables, pf
 from reconciler.hardening.policy import Policy
+from reconciler.services.lock import held
 from reconciler.source.git import commit_log
 from reconciler.source.sources import GitSource
 from reconciler.source.yaml.documents import load

@@ -15,9 +15,9 @@ from typing import Any
 import aiohttp
 import orjson
 
-from reconciler.bootstrap.service_lock import holder
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.gateway.server import serve
+from reconciler.services.lock import holder
 from reconciler.wire.generation import Backend, Route, Routes
 from reconciler.wire.keys import AccessKey
 from tests.gateway.conftest import HELLO, SOURCES, Cluster, write_routes

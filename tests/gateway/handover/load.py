@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from reconciler.bootstrap.service_lock import holder
+from reconciler.services.lock import holder
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, hash_of, secret_of
 from tests.gateway.keys.test_accounting import tell
 from tests.gateway.rank_double import eventually

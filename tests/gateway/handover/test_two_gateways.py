@@ -14,8 +14,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from reconciler.bootstrap import NOT_HANDED_OVER
 from reconciler.gateway.handover.channel import SOCKET, Channel
+from reconciler.services.lock import NOT_HANDED_OVER
 from reconciler.wire.codec import Hello, message, to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.handover import NEW, NEW_RECEIVES, OLD, SPOKEN, Given, Used

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ast import Assign, AugAssign, Call, Expr, If, IfExp, keyword
 
-from reconciler.bootstrap import service_lock
 from reconciler.gateway import files, server
 from reconciler.gateway.handover import channel, handing_over, reports
 from reconciler.gateway.keys import ledger, usage
+from reconciler.services import lock
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import catch_nothing, drop, keep, never, put
 
@@ -95,9 +95,9 @@ HANDED_OVER = (
     ),
     Mutant(
         "a-lock-names-who-has-left",
-        service_lock.Lock.inherit,
+        lock.Lock.inherit,
         drop(Expr, 1, 3),
         "an upgrade is taken back although its gateway serves",
-        ("tests/bootstrap/test_service_lock.py",),
+        ("tests/services/test_lock.py",),
     ),
 )

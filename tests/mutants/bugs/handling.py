@@ -25,8 +25,8 @@ from ast import (
 )
 
 from reconciler.agent.ranks import ranks, shim
-from reconciler.bootstrap import home, origin, service_lock, store
-from reconciler.cli.commands.cluster import hearing, supervise, up
+from reconciler.bootstrap import home, origin, store
+from reconciler.cli.commands.cluster import up
 from reconciler.cli.core import app
 from reconciler.controller import desired_state, loop, publish, routes_file
 from reconciler.gateway import server, state_file
@@ -38,6 +38,7 @@ from reconciler.planning.plan import _gateway, _written_first
 from reconciler.planning.replica import form
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import files as runner_weights
+from reconciler.services import hearing, lock, supervise
 from reconciler.serving import addresses as listening
 from reconciler.source import files, hook
 from reconciler.source.git import layout, leftovers, pushes, repository
@@ -69,8 +70,8 @@ RANK_WEIGHTS = ("tests/runner/model/test_weights.py",)
 GATEWAY_PROCESS = ("tests/gateway/test_process.py",)
 STORE_DISK = ("tests/store/test_full_disk.py",)
 STORE_DAMAGE = ("tests/store/test_damage.py",)
-SUPERVISION = ("tests/cli/commands/cluster/test_supervise.py",)
-HEARING = ("tests/cli/commands/cluster/test_hearing.py",)
+SUPERVISION = ("tests/services/test_supervise.py",)
+HEARING = ("tests/services/test_hearing.py",)
 CONTROLLER_DISK = ("tests/controller/test_full_disk.py",)
 AGENT_DISK = ("tests/agent/system/test_full_disk.py",)
 HOME = ("tests/cli/commands/cluster/test_home.py",)
@@ -712,7 +713,7 @@ MACHINES = (
     ),
     Mutant(
         "two-controllers-run",
-        service_lock.held,
+        lock.held,
         drop(Expr, 1, 6),
         "two controllers start and stop each other's ranks",
         ("tests/controller/test_controller.py::test_a_second_controller_is_refused_by_name",),

@@ -7,11 +7,11 @@ import json
 import click
 
 from reconciler.bootstrap import CONSOLE, Home
-from reconciler.bootstrap.service_lock import holder
 from reconciler.cli.core.app import Settings
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Unreachable
+from reconciler.services.lock import holder
 
 
 @click.command()

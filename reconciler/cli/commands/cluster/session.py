@@ -21,13 +21,13 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.output.kind_columns import state, tables
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Refused, Unreachable
+from reconciler.services.supervise import Child, Supervisor, being_switched
 from reconciler.source.git.repository import EMPTY
 from reconciler.wire import answers, objects
 from reconciler.wire.admin import Get, ListEvents, ShowPlan, ShowStatus, Stop
 from reconciler.wire.file_identity import FileIdentity
 
 from .question import QUESTION, ask_endpoint, request_body
-from .supervise import Child, Supervisor, being_switched
 
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.3

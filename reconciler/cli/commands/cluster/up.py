@@ -17,19 +17,19 @@ from typing import Any
 import click
 
 from reconciler.bootstrap import CONSOLE, CONTROLLER, GATEWAY, Home, swap
-from reconciler.bootstrap.service_lock import started_as
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
-from reconciler.cli.core.client import LOCK_NAME
+from reconciler.cli.core.client import ABSENT, LOCK_NAME, Client
 from reconciler.cli.core.commits import prepare
 from reconciler.cli.core.given import load_paths
 from reconciler.cli.output.screen import Screen
-from reconciler.errors import Conflict, Invalid
+from reconciler.errors import Conflict, Invalid, Unreachable
+from reconciler.services.hearing import ANSWER_SECONDS, Hearing, Question, Said, ask_http, record
+from reconciler.services.lock import started_as
+from reconciler.services.supervise import Child, Supervisor
 from reconciler.wire.file_identity import FileIdentity
 
-from .hearing import Hearing, question, record
 from .question import QUESTION
 from .session import Session, signals
-from .supervise import Child, Supervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +189,27 @@ def _supervisor(settings: Settings, say: Callable[[str], None], how: How) -> Sup
     ]
     keep = partial(record, Home(settings.home).supervision, time.time)
     return Supervisor(children, say, search_path=Path(__file__).parents[4], record=keep)
+
+
+def question(home: Path, service: str) -> Question:
+    """Return the question for a service of a home."""
+    place = Home(home)
+    return {
+        CONTROLLER: lambda pid: ask_controller(place.socket),
+        GATEWAY: lambda pid: ask_http(place.gateway, pid, _gateway_url, place.routes),
+        CONSOLE: lambda pid: ask_http(place.console, pid, lambda state: state["url"]),
+    }[service]
+
+
+def ask_controller(path: Path) -> Said:
+    """Say hello on the socket of the command line."""
+    try:
+        Client(path, ANSWER_SECONDS, start_seconds=0.0).close()
+    except Unreachable as error:
+        return Said.STARTING if isinstance(error.__cause__, ABSENT) else Said.NOTHING
+    return Said.ANSWER
+
+
+def _gateway_url(state: Any) -> str | None:
+    """Return the gateway's URL on this machine, because its name may lead elsewhere."""
+    return state["endpoint"] and f"{state['endpoint'].partition('://')[0]}://{state['local']}"

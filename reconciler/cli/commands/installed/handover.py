@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from reconciler.bootstrap import CONTROLLER, GATEWAY, Home
-from reconciler.bootstrap.service_lock import holder
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import LOCK_NAME, ask
 from reconciler.errors import ReconcilerError, Unreachable
+from reconciler.services.lock import holder
 from reconciler.wire import answers
 from reconciler.wire.admin import ShowStatus
 
@@ -26,7 +26,7 @@ SERVE_SECONDS = 60.0
 """Time for a new controller to answer, and for its gateway to listen."""
 LOOK_SECONDS = 0.1
 _VERSION = 2
-"""Index of the version in the words of a lock (``service_lock.started_as``)."""
+"""Index of the version in the words of a lock (``services/lock.py``)."""
 
 
 def running_up(home: Path) -> int:
@@ -74,7 +74,7 @@ def has_endpoint(settings: Settings) -> bool:
 def missing_service(settings: Settings, version: str, endpoint: bool) -> str:
     """Wait for a controller of a version to answer. If there was an ``endpoint``, also wait for it to answer, and for a gateway
     of that version to take over. Return the service that did not come; empty if all serve."""
-    from reconciler.remote.installation.versions import number
+    from reconciler.services.versions import number
 
     missing, version = "", number(version)
 

@@ -21,7 +21,7 @@ from .handover import end_up, missing_service, running_up
 
 if TYPE_CHECKING:
     from reconciler.remote.bootstrap.actions import Action
-    from reconciler.remote.installation.service import UpService
+    from reconciler.services.up_service import UpService
 
 USER_OPTION = click.option(
     "--user",
@@ -60,9 +60,9 @@ def install(
       reconciler install --from dist/mlx_reconciler-0.1.0-py3-none-any.whl
     """
     from reconciler.bootstrap import Home
-    from reconciler.remote.installation.machine import content, this_machine
-    from reconciler.remote.installation.service import UpService
-    from reconciler.remote.installation.versions import Versions
+    from reconciler.services.machine import content, this_machine
+    from reconciler.services.up_service import UpService
+    from reconciler.services.versions import Versions
 
     Home(settings.home).check()
     service, versions = UpService(settings.home, this_machine(of_user)), Versions(settings.home / "versions")
@@ -123,8 +123,8 @@ def uninstall(settings: Settings, of_user: bool, purge: bool, dry_run: bool, yes
       reconciler uninstall --user
       reconciler uninstall --purge --dry-run
     """
-    from reconciler.remote.installation.machine import content, this_machine
-    from reconciler.remote.installation.service import UpService
+    from reconciler.services.machine import content, this_machine
+    from reconciler.services.up_service import UpService
 
     service = UpService(settings.home, this_machine(of_user))
     wanted = service.remove_actions(content(service.definition))
@@ -169,7 +169,7 @@ def _show(wanted: Sequence[Action]) -> None:
 
 
 def _carry_out(wanted: Sequence[Action]) -> None:
-    from reconciler.remote.installation.machine import carry_out
+    from reconciler.services.machine import carry_out
 
     for action in wanted:
         if not action.by_person:

@@ -19,7 +19,7 @@ from reconciler.errors import Refused
 from .handover import end_up, has_endpoint, missing_service
 
 if TYPE_CHECKING:
-    from reconciler.remote.installation.versions import Versions
+    from reconciler.services.versions import Versions
 
 RESTORE_SECONDS = 120.0
 
@@ -110,7 +110,7 @@ def _log(settings: Settings, service: str) -> Path:
 
 
 def _installed(settings: Settings) -> tuple[Versions, str]:
-    from reconciler.remote.installation.versions import Versions
+    from reconciler.services.versions import Versions
 
     versions = Versions(settings.home / "versions")
     if versions.current is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.bootstrap import CONSOLE, Home
-from reconciler.bootstrap.service_lock import held
+from reconciler.services.lock import held
 from tests.cli.conftest import Cli
 
 URL = "http://127.0.0.1:8480/"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.commands.cluster.session import signals
-from reconciler.cli.commands.cluster.supervise import BACK_OFF_SECONDS_MIN, Child, Supervisor
+from reconciler.services.supervise import BACK_OFF_SECONDS_MIN, Child, Supervisor
 
 LONG = 60.0
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.bootstrap.service_lock import held
 from reconciler.cli.commands.installed import handover, upgrade
 from reconciler.cli.commands.installed.handover import missing_service
 from reconciler.cli.core.app import Settings
+from reconciler.services.lock import held
 from tests.cli.conftest import Cli
 
 ENDPOINT = "http://127.0.0.1:8400/v1"

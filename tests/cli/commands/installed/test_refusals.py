@@ -11,7 +11,7 @@ import pytest
 
 from reconciler.cli.commands.installed import upgrade
 from reconciler.cli.core import environment
-from reconciler.remote.installation.versions import Versions
+from reconciler.services.versions import Versions
 from tests.cli.conftest import Cli
 
 

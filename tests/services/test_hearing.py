@@ -20,8 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.bootstrap import CONSOLE, CONTROLLER, GATEWAY, Home
-from reconciler.cli.commands.cluster import hearing, supervise
-from reconciler.cli.commands.cluster.hearing import (
+from reconciler.cli.commands.cluster.up import question
+from reconciler.inventory import observe_supervision
+from reconciler.services import hearing, supervise
+from reconciler.services.hearing import (
     ANSWER_SECONDS,
     ASK_SECONDS,
     ASLEEP_MAX,
@@ -31,14 +33,12 @@ from reconciler.cli.commands.cluster.hearing import (
     Hearing,
     Said,
     Verdict,
-    question,
     record,
 )
-from reconciler.cli.commands.cluster.supervise import Child, Supervisor
-from reconciler.inventory import observe_supervision
+from reconciler.services.supervise import Child, Supervisor
 from reconciler.wire.supervision import KEPT
 from tests.certificates import self_signed
-from tests.cli.commands.cluster.test_supervise import ROOT, Clock, wait
+from tests.services.test_supervise import ROOT, Clock, wait
 
 SERVICES = (CONTROLLER, GATEWAY, CONSOLE)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import Refused
-from reconciler.remote.installation.versions import Versions, number
+from reconciler.services.versions import Versions, number
 
 
 def made(root: Path, *names: str) -> Versions:

@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from reconciler.bootstrap import CONSOLE, CONTROLLER, GATEWAY, Home
-from reconciler.bootstrap.service_lock import process_state
-from reconciler.cli.core.client import ABSENT, Client
-from reconciler.errors import Unreachable
 from reconciler.wire.codec import WireError, from_wire, to_wire
 from reconciler.wire.supervision import KEPT, Act, Supervision
+
+from .lock import process_state
 
 if TYPE_CHECKING:
     import ssl
@@ -120,30 +118,6 @@ class Hearing:
     def seconds(self) -> float:
         """Return the shortest time for which it can have given no answer."""
         return self.unanswered * ANSWER_SECONDS + self.starting * ASK_SECONDS
-
-
-def question(home: Path, service: str) -> Question:
-    """Return the question for a service of a home."""
-    place = Home(home)
-    return {
-        CONTROLLER: lambda pid: ask_controller(place.socket),
-        GATEWAY: lambda pid: ask_http(place.gateway, pid, _gateway_url, place.routes),
-        CONSOLE: lambda pid: ask_http(place.console, pid, lambda state: state["url"]),
-    }[service]
-
-
-def ask_controller(path: Path) -> Said:
-    """Say hello on the socket of the command line."""
-    try:
-        Client(path, ANSWER_SECONDS, start_seconds=0.0).close()
-    except Unreachable as error:
-        return Said.STARTING if isinstance(error.__cause__, ABSENT) else Said.NOTHING
-    return Said.ANSWER
-
-
-def _gateway_url(state: Any) -> str | None:
-    """Return the gateway's URL on this machine, because its name may lead elsewhere."""
-    return state["endpoint"] and f"{state['endpoint'].partition('://')[0]}://{state['local']}"
 
 
 def ask_http(

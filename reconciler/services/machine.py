@@ -13,7 +13,7 @@ from reconciler.errors import Invalid, Refused
 from reconciler.remote.bootstrap.actions import Action, Build, Write
 from reconciler.remote.bootstrap.service import Keeper
 
-from .service import Machine
+from .up_service import Machine
 
 SUDO_SECONDS = 10.0
 ACTION_SECONDS = 60.0

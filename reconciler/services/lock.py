@@ -22,6 +22,10 @@ from pathlib import Path
 from reconciler import __version__
 from reconciler.wire.file_identity import FileIdentity
 
+TAKE_OVER = "--take-over"
+"""Option of a service that takes over from the running one."""
+NOT_HANDED_OVER = 3
+"""Exit status of a service that should take over, if the running one hands nothing over."""
 log = logging.getLogger(__name__)
 
 PS_SECONDS = 3.0

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.bootstrap.service_lock import Holder, given_back, held, holder, started_as, to_inherit
+from reconciler.services.lock import Holder, given_back, held, holder, started_as, to_inherit
 
 ROOT = Path(__file__).parents[2]
 HOLDS = """
 import sys, time
 from pathlib import Path
-from reconciler.bootstrap.service_lock import held
+from reconciler.services.lock import held
 with held(Path(sys.argv[1]), "as it was started"):
     print("held", flush=True)
     time.sleep(600)

@@ -18,10 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from reconciler.bootstrap import NOT_HANDED_OVER, TAKE_OVER
-from reconciler.bootstrap.service_lock import Holder, given_back, holder
-
 from .hearing import Hearing, Verdict
+from .lock import NOT_HANDED_OVER, TAKE_OVER, Holder, given_back, holder
 
 BACK_OFF_SECONDS_MIN = 0.2
 BACK_OFF_SECONDS_MAX = 5.0
@@ -339,7 +337,7 @@ def _processes(child: Child, but_holder: bool) -> list[Process]:
 
 def being_switched(home: Path) -> bool:
     """Return whether a command ends `up` to start another version, whose gateway takes over from this one's."""
-    from reconciler.remote.installation.versions import Versions
+    from .versions import Versions
 
     return Versions(home / "versions").being_switched
 

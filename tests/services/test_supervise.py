@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.bootstrap.service_lock import holder
-from reconciler.cli.commands.cluster import supervise
 from reconciler.cli.commands.cluster.session import ACCEPT_SECONDS_MAX, STOP_SECONDS_MAX, _Stopping
-from reconciler.cli.commands.cluster.supervise import END_SECONDS, ENDED_UNSEEN, Child, Supervisor
+from reconciler.services import supervise
+from reconciler.services.lock import holder
+from reconciler.services.supervise import END_SECONDS, ENDED_UNSEEN, Child, Supervisor
 from tests.tracing import held
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60.0
 
 SLEEPS = "import time; time.sleep(600)"
@@ -161,7 +161,7 @@ def test_an_ended_child_is_not_started_again(start: Start) -> None:
 SERVES = """
 import signal, sys
 from pathlib import Path
-from reconciler.bootstrap.service_lock import held
+from reconciler.services.lock import held
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 with held(Path(sys.argv[1]), sys.argv[2]) as (identity, holder):
     if identity:
@@ -209,7 +209,7 @@ def test_a_service_outlives_its_supervisor_and_the_next_one_takes_it_over(house:
     program = textwrap.dedent(f"""
         import time
         from pathlib import Path
-        from reconciler.cli.commands.cluster.supervise import Child, Supervisor
+        from reconciler.services.supervise import Child, Supervisor
         command = {(sys.executable, "-c", SERVES, str(house.lock), "as always")!r}
         child = Child("worker", command, Path({str(house.log)!r}), Path({str(house.lock)!r}), "as always")
         Supervisor([child], print, Path({str(ROOT)!r})).start()
@@ -294,7 +294,7 @@ def test_a_service_that_was_started_in_another_way_is_replaced(house: House) -> 
 SUCCEEDS = """
 import os, signal, sys, time
 from pathlib import Path
-from reconciler.bootstrap.service_lock import held, holder
+from reconciler.services.lock import held, holder
 lock, way = Path(sys.argv[1]), sys.argv[2]
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 if sys.argv[-1] == "--take-over":

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from reconciler.bootstrap.service_lock import stopped_holder
+from reconciler.services.lock import stopped_holder
 
 HOLDS = """
 import fcntl, os, sys, time

@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.remote.bootstrap.actions import Action
 from reconciler.remote.bootstrap.service import Keeper
-from reconciler.remote.installation.service import Machine, UpService
+from reconciler.services.up_service import Machine, UpService
 
 HOME = Path("/u/ada/.reconciler")
 NAME = "reconciler.up.ada"
