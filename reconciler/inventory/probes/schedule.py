@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.errors import Refused
 from reconciler.remote.agent_connection import AgentConnection
-from reconciler.state import MachineFacts
+from reconciler.state import MachineFacts, PortFacts
 from reconciler.wire.node import NodeReport
 from reconciler.wire.tools import ToolSaid
 
@@ -50,6 +50,8 @@ class _Machine:
     asked_under: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """Values of the followed probes at the last run of each probe."""
     wired: machine.Wired = field(default_factory=machine.Wired)
+    domains: dict[int, str] = field(default_factory=dict)
+    """The last known domain of each receptacle: macOS 26 reports none for an idle one, and it lasts until a restart."""
     expected_until: float = 0.0
     """The time until which the driver may still report a new address."""
     deaf: bool = False
@@ -58,6 +60,13 @@ class _Machine:
     @property
     def readings(self) -> Readings:
         return Readings(self.read)
+
+    def with_domain(self, port: PortFacts) -> PortFacts:
+        """Return a port with its domain, also while nothing is plugged in. Without it, the machine that still names the
+        domain as its other end would seem to be joined to a stranger."""
+        if port.domain:
+            self.domains[port.receptacle] = port.domain
+        return replace(port, domain=self.domains.get(port.receptacle, ""))
 
     def followed(self, probe: Probe[Any]) -> tuple[Any, ...]:
         """Return the values of the probes that this one follows."""
@@ -112,7 +121,8 @@ class Probes:
             return MachineFacts(boot_id=report.boot_id, system=report.system)
         now, pages = self._clock(), state.readings.of(system.PAGES)
         state.wired = state.wired.next(pages.wired_bytes if pages else None, report, now)
-        return machine.facts(state.readings, report, state.wired, now)
+        facts = machine.facts(state.readings, report, state.wired, now)
+        return replace(facts, ports=tuple(map(state.with_domain, facts.ports)))
 
     def expire(self, report: NodeReport) -> None:
         """Let every probe run in the next round, except tools that hang, tools that sudo forbids, and the RDMA driver,

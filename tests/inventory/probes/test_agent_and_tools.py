@@ -152,6 +152,19 @@ async def test_tools_are_asked_as_often_as_they_say_and_verbs_also_when_a_port_h
         )
 
 
+async def test_a_port_keeps_its_domain_while_nothing_is_plugged_in(mac: Mac) -> None:
+    clock = Clock()
+    async with agent_on(mac, Bench.make(), jaccl(mac, True)) as link:
+        probes = Probes(clock)
+        before = await probe_facts(probes, link)
+        mac.set_output("system_profiler", "system_profiler/idle")
+        clock.now += 31
+        idle = await probe_facts(probes, link)
+    assert {port.receptacle for port in before.ports if port.connected and port.domain}
+    assert not any(port.connected or port.peer_domain for port in idle.ports)
+    assert [port.domain for port in idle.ports] == [port.domain for port in before.ports]
+
+
 async def test_devices_are_not_opened_every_five_minutes_while_a_process_uses_rdma(mac: Mac) -> None:
     clock = Clock()
     mac.set_output("ioclasscount", "ioclasscount/held")
