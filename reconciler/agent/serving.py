@@ -1,4 +1,4 @@
-"""The agent of a node, from its arguments to its end: one for each node, which a lock enforces."""
+"""The agent of a node, from its arguments to its end, with its log: one for each node, which a lock enforces."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 A prompt that a group was working on when it died is suspected. Of several, those without a new token since they were
 sent are likelier. Suspects continue one at a time, and no other request begins meanwhile, so that a second death
 identifies the prompt. That prompt is quarantined, and all others continue. A suspect that gets new tokens is cleared.
-It needs more tokens after each further death.
+It needs more tokens after each further death. One that was answered to its end begins again with none, and is refused only
+after one more death: a group that served it has ended for another reason.
 
 The controller's reason for the end of a group decides how much the end counts (``state.Suspicion``). A cable or a
 machine that explains it clears all prompts that were there.
@@ -61,6 +62,8 @@ class _Suspect:
     deaths: int = 0
     groups: tuple[Group, ...] = ()
     cleared: bool = False
+    answered: bool = False
+    """True if it was answered to its end since it was first suspected."""
     likely: bool = False
     """True if it was once among the likely ones, and not only somewhere in its answer."""
     since: float = 0.0
@@ -70,6 +73,11 @@ class _Suspect:
     def clearing_tokens(self) -> int:
         """The number of new tokens that clear it."""
         return int(CLEARING_FACTOR ** max(0, self.deaths - 1))
+
+    @property
+    def guilty_alone(self) -> int:
+        """The points that quarantine it if it was the only likely one at the last death."""
+        return GUILTY_ALONE + (STRONG if self.answered else 0)
 
 
 @dataclass(slots=True)
@@ -159,11 +167,18 @@ class Suspects:
         return tokens >= (suspect.clearing_tokens if suspect else 1)
 
     def clear(self, digest: str) -> None:
-        """Note that a prompt is making progress, or was answered."""
+        """Note that a prompt is making progress."""
         suspect = self._suspects.get(digest)
         if suspect is not None:
             suspect.cleared, suspect.points = True, 0
         self._end_trial(digest)
+
+    def answered(self, digest: str) -> None:
+        """Note that a prompt was answered to its end."""
+        self.clear(digest)
+        suspect = self._suspects.get(digest)
+        if suspect is not None:
+            suspect.deaths, suspect.groups, suspect.answered = 0, (), True
 
     def _end_trial(self, digest: str) -> None:
         if self._trial is not None and self._trial.digest == digest:
@@ -211,9 +226,9 @@ class Suspects:
             suspect.groups = (*suspect.groups, group)
             suspect.cleared, suspect.since = False, now
             suspect.likely = suspect.likely or stuck
-        limit = GUILTY_ALONE if len(likely) == 1 else GUILTY
         for digest in sorted(likely):
-            if self._suspects[digest].points >= limit:
+            suspect = self._suspects[digest]
+            if suspect.points >= (suspect.guilty_alone if len(likely) == 1 else GUILTY):
                 self._convict(death.present[digest][0], wall)
         for digest in list(self._suspects)[: max(0, len(self._suspects) - SUSPECTS_MAX)]:
             del self._suspects[digest]
@@ -253,8 +268,8 @@ class Suspects:
         """Return whether a prompt is quarantined unless the controller explains a death otherwise."""
         pending = sum(digest in death.likely for death in self._deaths.values())
         suspect = self._suspects.get(digest)
-        points = suspect.points if suspect is not None else 0
-        return pending > 0 and points + pending * STRONG >= GUILTY_ALONE
+        points, limit = (suspect.points, suspect.guilty_alone) if suspect is not None else (0, GUILTY_ALONE)
+        return pending > 0 and points + pending * STRONG >= limit
 
     def _forget(self, now: float) -> None:
         """Drop old entries, so that no request waits for ever."""

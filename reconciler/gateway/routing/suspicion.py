@@ -132,7 +132,7 @@ class Suspicion:
         suspects.ended(attempt)
         if not suspects.idle:
             if answered:
-                suspects.clear(self.digest)
+                suspects.answered(self.digest)
             self._court.wake_held()
 
     def left(self) -> None:

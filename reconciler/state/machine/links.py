@@ -1,4 +1,4 @@
-"""Compares declared cables with the connected ones."""
+"""The states of declared cables, as ``planning/transport/link_check.py`` finds them."""
 
 from __future__ import annotations
 

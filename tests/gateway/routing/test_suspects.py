@@ -73,6 +73,53 @@ def test_a_prompt_that_was_there_alone_twice_is_refused_for_an_hour() -> None:
     assert suspects.idle
 
 
+def test_a_prompt_that_was_answered_since_is_refused_only_after_one_more_death() -> None:
+    suspects = Suspects("llama")
+    die(suspects, FIRST, STRONG, often=False)
+    suspects.answered("often")
+    assert turn(suspects, "often")
+    die(suspects, SECOND, STRONG, now=30, often=False)
+    die(suspects, THIRD, STRONG, now=60, often=False)
+    assert refused(suspects) == set(), "machines that fail twice in a minute take no question from anybody"
+    die(suspects, (0, 4), STRONG, now=90, often=False)
+    (found,) = suspects.quarantined(WALL)
+    assert found.ended == (EndedGroup(0, 2), EndedGroup(0, 3), EndedGroup(0, 4)), (
+        "not the one before the answer"
+    )
+
+
+def test_a_prompt_that_was_answered_is_cleared_by_its_first_token_again() -> None:
+    suspects = Suspects("llama")
+    for group in (FIRST, SECOND):
+        die(suspects, group, STRONG // 2, slow=True)
+    assert not suspects.progressing("slow", 1)
+    suspects.answered("slow")
+    assert suspects.progressing("slow", 1)
+
+
+def test_an_answer_clears_nobody_else() -> None:
+    suspects = Suspects("llama")
+    die(suspects, FIRST, STRONG, a=False, b=False)
+    suspects.answered("a")
+    assert (suspects.suspected("a"), suspects.suspected("b")) == (False, True)
+    suspects.answered("never suspected")
+    die(suspects, SECOND, STRONG, now=30, b=False)
+    assert refused(suspects) == {"b"}
+
+
+@pytest.mark.parametrize(("before", "waits"), [(0, False), (1, False), (2, True)])
+def test_an_answered_prompt_waits_for_the_explanation_that_would_make_it_guilty(
+    before: int, waits: bool
+) -> None:
+    suspects = Suspects("llama")
+    die(suspects, FIRST, STRONG, a=False)
+    suspects.answered("a")
+    for epoch in range(2, 2 + before):
+        die(suspects, (0, epoch), STRONG, now=epoch, a=False)
+    suspects.died((0, 9), "a", prompt("a"), False, 10)
+    assert turn(suspects, "a", now=11) is not waits
+
+
 def test_a_death_that_a_machine_explains_clears_everybody() -> None:
     suspects = Suspects("llama")
     for epoch in range(1, 20):
@@ -310,9 +357,10 @@ class Service:
             self._die()
             return
         client.got, client.fresh = client.got + 1, client.fresh + 1
-        if self.suspects.progressing(client.name, client.fresh) or client.done:
+        if self.suspects.progressing(client.name, client.fresh):
             self.suspects.clear(client.name)
         if client.done:
+            self.suspects.answered(client.name)
             client.with_group = False
             self.suspects.ended(f"{client.name}.{self.epoch}")
             self.suspects.left(client.name)
