@@ -71,6 +71,7 @@ class SimConnection(Connection):
 
     def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(f"file:{self.database}?mode=memory&cache=shared", uri=True, **options)
+        self.world.connections.add(self)
         self._owner = PROCESS.get()
         self._kind: str | None = None
         self._label = ""

@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
+from weakref import WeakSet
 
 from reconciler.controller.reconcile import remember
 from reconciler.errors import ReconcilerError
@@ -143,6 +144,8 @@ class World:
         """When a fault befell a point last."""
         self._stores = itertools.count(1)
         self._keeper: sqlite3.Connection | None = None
+        self.connections = WeakSet[sqlite3.Connection]()
+        """Of controllers, of which those that were killed have closed none."""
         self.backup: sqlite3.Connection | None = None
         """A copy of the store that somebody has made."""
         self._store: type[Store] = Store
@@ -490,7 +493,7 @@ class World:
         self._hurrying = True
         self.points.open = False
         self.loop.close()
-        for connection in (self._keeper, self.backup):
+        for connection in (*self.connections, self._keeper, self.backup):
             if connection is not None:
                 connection.close()
 
