@@ -20,7 +20,7 @@ from tests.recorded import compare, digest, plain
 from tests.sentences import all_sentences
 from tests.simulation.__main__ import meant
 from tests.simulation.oracles.oracles import Oracles
-from tests.simulation.schedules.play import play
+from tests.simulation.schedules.play import faultless, play
 from tests.simulation.schedules.points import Points
 from tests.simulation.schedules.scenarios import SCENARIOS
 from tests.simulation.scrambled import other_sentences
@@ -105,6 +105,7 @@ def deciding() -> Iterator[list[str]]:
     ],
 )
 def test_a_story_is_decided_as_it_was(name: str) -> None:
+    faultless(SCENARIOS[name])  # which is played once in a process, and not while it is listened
     with deciding() as lines:
         verdict = play(SCENARIOS[name], Points())
     assert verdict.violations == []
@@ -116,8 +117,10 @@ def test_a_story_is_decided_as_it_was(name: str) -> None:
 def test_a_schedule_of_many_faults_is_decided_as_it_was(seeds: range) -> None:
     found = []
     for seed in seeds:
+        schedule = meant(seed, None)
+        faultless(schedule.scenario)
         with deciding() as lines:
-            verdict = meant(seed, None).play()
+            verdict = schedule.play()
         found.append(f"{seed} {len(lines)} {digest(lines)} {verdict.trace_hash[:8]}")
     compare(RECORDED / "seeds" / f"{seeds[0]}-{seeds[-1]}.txt", found)
 
