@@ -22,10 +22,10 @@ from reconciler.remote.bootstrap.actions import Action, Place, Run, Write
 from reconciler.remote.bootstrap.profile import MARK, Profile
 from reconciler.remote.bootstrap.service import Keeper
 from reconciler.remote.bootstrap.survey import Survey
-from reconciler.remote.installation import machine, versions
-from reconciler.remote.installation.service import Machine, UpService
 from reconciler.remote.ssh import last_addresses, login_shell, obstacles
 from reconciler.resources import SshAccess
+from reconciler.services import machine, versions
+from reconciler.services.up_service import Machine, UpService
 from tests.recorded import compare, digest
 
 RECORDED = Path(__file__).parent / "recorded"
