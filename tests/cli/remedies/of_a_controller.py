@@ -155,6 +155,16 @@ def a_restart_that_takes_long(bench: Bench) -> Iterator[Scene]:
         yield Scene(lambda: said, {"NAME": "node-b", "reboot.node.NAME": "reboot.node.node-b"}, mends=False)
 
 
+@SCENES.at("doctor/checks.py", "reboot {node}")
+def memory_that_leaked_beside_ranks(bench: Bench) -> Iterator[Scene]:
+    world = two_macs()
+    world.settle()
+    BESIDE["C11 wired memory beside ranks"](world)
+    with scripted(bench, *NODES, foresee=future(moves=["node-a"])) as controller:
+        scene(controller, [node("node-b", "one")], [node("node-b", "one")], [node("node-b", "two")])
+        yield Scene(lambda: elsewhere(bench, "\n".join(said(world))), mends=False)
+
+
 @SCENES.at("source/operating/verbs.py", "drain {x} --force")
 def what_would_stop_being_served(bench: Bench) -> Iterator[Scene]:
     with scripted(

@@ -32,7 +32,7 @@ from .bench import COMMIT, Bench, commands_in, filled
 
 LOOKS = ("describe", "get", "logs", "events", "doctor", "plan")
 """Commands that change nothing; a running controller answers them, in test_errors.py."""
-AT_MACHINES = ("node",)
+AT_MACHINES = ("node", "reboot")
 """Commands that connect to a machine."""
 PASSES, PASS_SECONDS = 12, 400.0
 
