@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -28,6 +29,8 @@ from .operations import load_operations
 from .pushed import Pushed, read_push, removals_allowed
 from .yaml.documents import Document, load
 
+WATCH_SECONDS = 1.0
+"""Time between two looks whether a watched folder is still the same."""
 T = TypeVar("T")
 
 
@@ -335,19 +338,24 @@ class DirectorySource:
                 yield
 
     async def _watch(self) -> AsyncGenerator[None, None]:
-        """Yield changes until the watched folder is moved, removed or replaced."""
+        """Yield changes until the watched folder is moved, removed or replaced. The first yield, at most a second after the
+        beginning, is for a change between the last reading and the beginning: nobody else tells of that."""
         watched = self._identity()
         changes = watchfiles.awatch(
             self._path,
             debounce=round(self._debounce_seconds * 1000),
-            rust_timeout=round(self._poll_seconds * 1000),
+            rust_timeout=round(min(WATCH_SECONDS, self._poll_seconds) * 1000),
             yield_on_timeout=True,
             ignore_permission_denied=True,
         )
         async with aclosing(changes):
-            async for _ in changes:
-                yield
-                if self._identity() != watched:
+            loop, looked_at = asyncio.get_running_loop(), -math.inf
+            async for changed in changes:
+                moved = self._identity() != watched
+                if changed or moved or loop.time() - looked_at >= self._poll_seconds:
+                    looked_at = loop.time()
+                    yield
+                if moved:
                     return
 
     def _identity(self) -> tuple[int, int] | None:

@@ -253,6 +253,9 @@ def test_routes_that_somebody_else_has_written_or_removed_are_written_again(cont
 def test_a_deleted_gateway_offers_nothing(controller: Controller) -> None:
     routes = controller.home / "routes.json"
     controller.wait(lambda: routes.exists() and json.loads(routes.read_text())["routes"])
+    controller.wait(
+        lambda: stalled(controller)
+    )  # by then it is known that no gateway runs, whose removal would be held
     (controller.manifests / "gateway.yaml").unlink()
     controller.wait(lambda: json.loads(routes.read_text())["routes"] == [])
 

@@ -91,6 +91,13 @@ async def test_changes_of_a_directory_are_noticed_wherever_they_are(home: Path) 
     await task
 
 
+async def test_a_change_before_the_watch_has_begun_is_noticed_soon(home: Path) -> None:
+    """A controller has read the folder, and watches it a moment later."""
+    changes = DirectorySource(home, poll_seconds=10 * BOUND_SECONDS).changes()
+    (home / "a.yaml").write_text(NODE)
+    await next_of(changes)
+
+
 async def test_a_directory_that_is_replaced_is_still_watched(home: Path) -> None:
     folder = home / "manifests"
     folder.mkdir()

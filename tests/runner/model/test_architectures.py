@@ -35,7 +35,7 @@ from .one_of_many import OWN, PROMPTS, TOKENS, answers
 
 PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text()
 TABLE = PAGE.split("## Other refusals")[0]
-SIZES = (2, 3, pytest.param(4, marks=pytest.mark.second_tier))
+SIZES = (2, *(pytest.param(size, marks=pytest.mark.second_tier) for size in (3, 4)))
 PIECES, PIECES_OF = ("qwen2", "qwen3_moe", "deepseek_v3", "kimi_k25"), 3
 """Of these, ranks of a pipeline of so many get only the weight files that they need."""
 RING_SECONDS = 240.0
