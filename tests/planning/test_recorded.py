@@ -18,7 +18,6 @@ import pytest
 
 from reconciler.doctor import examine
 from reconciler.resources import ModelDeployment, Node
-from reconciler.resources.node import Repair
 from reconciler.state import NodeName
 from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode, Phase, RankId
@@ -26,7 +25,7 @@ from reconciler.wire.node import Gone, Load
 from tests.planning.macs import three_macs, two_macs
 from tests.recorded import compare, digest, plain
 from tests.sentences import all_sentences
-from tests.worlds import TINY, World, deployment, gateway, hub_model, model, node, two_nodes
+from tests.worlds import TINY, World, deployment, gateway, hub_model, manifest, model, node, two_nodes
 
 RECORDED = Path(__file__).parent / "recorded"
 WALKS, STEPS = 32, 20
@@ -172,39 +171,91 @@ def _port(world: World, chance: random.Random) -> str:
 
 def _wish(world: World, chance: random.Random) -> str:
     at = chance.choice([at for at, each in enumerate(world.manifests) if isinstance(each, ModelDeployment)])
+    before = world.manifests[at]
+    assert isinstance(before, ModelDeployment)
     wanted: dict[str, Any] = chance.choice(
         (
-            {"nodes": chance.choice((1, 2, 3, {"min": 1, "max": 4}))},
-            {"nodes": 1, "replicas": chance.choice((0, 1, 2, 2))},
+            {"parallelism": {"nodes": chance.choice((1, 2, 3, {"min": 1, "max": 4}))}},
+            {"parallelism": {"strategy": chance.choice(("pipeline", "tensor", "auto")), "nodes": 2}},
+            {"replicas": chance.choice((0, 1, 2))},
+            {"serving": {"maxBatch": chance.choice((1, 8)), "context": chance.choice((512, 2048, "auto"))}},
+            {"serving": {"sampling": {"temperature": 0.5}, "aliases": ["other-name"], "thinking": True}},
+            {"serving": {"ropeScaling": {"type": "yarn", "factor": 2.0, "originalContext": 4096}}},
+            {"serving": {"kvCache": "1GiB", "prefixCache": "1GiB", "maxStall": "2s"}},
             {
-                "nodes": 2,
-                "serving": {"maxBatch": chance.choice((1, 8)), "context": chance.choice((512, 2048))},
+                "transport": chance.choice(
+                    (["ring-lan"], ["jaccl"], ["ring", "ring-lan"], ["jaccl", "jaccl-ring", "ring"])
+                )
             },
-            {"nodes": 2, "transport": chance.choice((["ring-lan"], ["jaccl"], ["ring", "ring-lan"]))},
-            {"nodes": 2, "strategy": chance.choice(("pipeline", "tensor"))},
-            {"nodes": 1, "model": chance.choice(("tiny", "absent"))},
+            {
+                "health": {
+                    "stallAfter": chance.choice(("5s", "300s")),
+                    "progressDeadline": chance.choice(("10s", "1h")),
+                }
+            },
+            {"growth": {"idle": "1s", "groupAge": "1s", "nodeUptime": "1s"}},
+            {"strategy": {"maxUnavailable": 0, "maxSurge": 1}},
+            {"strategy": {"maxUnavailable": 1}},
+            {"paused": chance.choice((True, False))},
+            {"restartedAt": str(world.now)},
+            {"model": chance.choice(("tiny", "absent"))},
+            {"fastSynch": True},
         )
     )
-    name = world.manifests[at].metadata.name
-    world.manifests[at] = deployment(name, **wanted)
-    return f"wish {name} {wanted}"
+    spec = before.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    world.manifests[at] = manifest(ModelDeployment, before.metadata.name, **{**spec, **wanted})
+    return f"wish {before.metadata.name} {wanted}"
 
 
 def _machine(world: World, chance: random.Random) -> str:
     at = chance.choice([at for at, each in enumerate(world.manifests) if isinstance(each, Node)])
     before = world.manifests[at]
     assert isinstance(before, Node)
-    spec: dict[str, Any] = chance.choice(
+    wanted: dict[str, Any] = chance.choice(
         (
-            {"schedulable": chance.choice((True, False))},
-            {"repair": Repair(network=True, reboot=True)},
-            {"repair": Repair()},
+            {"unschedulable": chance.choice((True, False))},
             {"drain": chance.choice((True, False))},
+            {"lostAfter": chance.choice(("1s", "30s", "600s"))},
+            {
+                "repair": {
+                    name: chance.random() < 0.6
+                    for name in ("network", "reboot", "wiredLimit", "sleep", "fileVault")
+                }
+            },
+            {"memory": {chance.choice(("reserve", "limit")): chance.choice(("1GiB", "40GiB"))}},
+            {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]},
+            {"taints": []},
+            {"rebootFrom": chance.choice(("boot", "another"))},
         )
     )
-    known = {name: value for name, value in spec.items() if name in type(before.spec).model_fields}
-    world.manifests[at] = before.model_copy(update={"spec": before.spec.model_copy(update=known)})
-    return f"machine {before.metadata.name} {sorted(known)}"
+    spec = before.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    labels = before.metadata.labels
+    world.manifests[at] = manifest(
+        Node, before.metadata.name, dict(labels), **{"local": {}, **spec, **wanted}
+    )
+    return f"machine {before.metadata.name} {wanted}"
+
+
+def _beside(world: World, chance: random.Random) -> str:
+    """What else a pass may find: two nodes of one machine, steps in hand, a machine that was restarted, a slow clock."""
+    name = _any_node(world, chance)
+    kind = chance.choice(("host", "flight", "boot", "skew", "since", "routed", "link"))
+    if kind == "host":
+        world.hosts[name] = _any_node(world, chance)
+    elif kind == "flight":
+        steps = world.plan().steps
+        world.in_flight = {step.subject for step in steps[:2]} if not world.in_flight else set()
+    elif kind == "boot":
+        world.boots[name] = f"boot-{chance.randrange(3)}"
+    elif kind == "skew":
+        world.skews[name] = chance.choice((0.0, 45.0, -90.0))
+    elif kind == "since":
+        world.since[name] = world.now - chance.choice((0, 20, 1000))
+    elif kind == "routed":
+        world.routed = not world.routed
+    else:
+        world.link += 1
+    return f"{kind} {name}"
 
 
 def _otherwise(world: World, chance: random.Random) -> str:
@@ -255,7 +306,7 @@ def _slow(world: World, chance: random.Random) -> str:
 
 ACTS: tuple[Act, ...] = (
     _lose, _end, _end, _report, _report, _leave, _wait, _wait, _learn, _learn, _port, _port, _wish, _machine,
-    _otherwise, _sizes, _store, _break, _slow,
+    _otherwise, _sizes, _store, _break, _slow, _wish, _machine, _beside, _beside,
 )  # fmt: skip
 
 
