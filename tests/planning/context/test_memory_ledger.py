@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.world import World as Snapshots
-from reconciler.state import DeploymentName, ReplicaId
+from reconciler.state import DeploymentName, NodeName, ReplicaId
 from tests.worlds import World, deployment, model, node
 
 from .test_reservations import snapshots
@@ -20,6 +20,12 @@ def serving() -> tuple[Snapshots, ReplicaId]:
     world.settle()
     (replica,) = world.memory().groups
     return snapshots(world), replica
+
+
+def test_a_node_that_has_not_reported_is_a_machine_of_its_own() -> None:
+    ledger = Ledger.of(snapshots(World([node("silent"), node("mute"), model(), deployment()])))
+    assert (ledger.host(NodeName("silent")), ledger.host(NodeName("mute"))) == ("node/silent", "node/mute")
+    assert ledger.free(NodeName("silent"), ReplicaId(DeploymentName("tiny"), 0)) == 0
 
 
 @pytest.mark.parametrize(

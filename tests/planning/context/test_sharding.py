@@ -35,6 +35,22 @@ def test_auto_takes_tensor_where_it_works_and_a_pipeline_where_not_and_says_why(
     )
 
 
+@pytest.mark.parametrize(
+    ("unsplittable", "layers", "lasting"),
+    [
+        ({"tensor": "never", "pipeline": "never"}, 4, True),
+        ({"tensor": "never"}, 1, False),
+        ({"pipeline": "never", "tensor/2": "it failed"}, 4, False),
+    ],
+)
+def test_a_model_can_never_be_split_only_if_neither_strategy_ever_works(
+    unsplittable: dict[str, str], layers: int, lasting: bool
+) -> None:
+    answer = split("auto", weights(unsplittable, num_hidden_layers=layers), 2)
+    assert isinstance(answer, Unsplit)
+    assert answer.lasting is lasting
+
+
 def test_one_rank_needs_no_strategy() -> None:
     report = weights({"tensor": "no", "pipeline": "no"})
     assert isinstance(split("pipeline", report, 1), Split)

@@ -72,6 +72,17 @@ def evidence(facts: MachineFacts | None = None, **more: Any) -> Evidence:
     return Evidence(**{"nodes": nodes, "symptom": symptom, "verbs": True, "cables": True, **more})
 
 
+def test_a_port_without_an_interface_lacks_no_gid() -> None:
+    def seen(interface: str) -> Any:
+        port = PortFacts(
+            3, interface, peer=(B, 4), connected=True, mapped_gid=False, address="10.77.0.1", bridged=False
+        )
+        return detectors.no_gid(evidence(MachineFacts(ports=(port,))))
+
+    assert seen("en3") is not None
+    assert seen("") is None
+
+
 def found(of: Evidence) -> Row:
     answer = diagnose(of)
     assert answer is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reconciler.planning.nodes.runtimes import BUILDS_MAX
+from reconciler.planning.nodes.runtimes import BUILDS_MAX, used
 from reconciler.resources import Node
 from reconciler.state import (
     BuildRuntime,
@@ -231,3 +231,7 @@ def test_a_cluster_that_is_being_stopped_gets_no_runtime() -> None:
     assert BuildRuntime(A) in world.plan().steps
     world.stopping = True
     assert BuildRuntime(A) not in world.plan().steps
+
+
+def test_of_a_machine_that_has_not_reported_no_runtime_is_known() -> None:
+    assert used(None) == ""
