@@ -231,6 +231,17 @@ def test_ends_have_the_addresses_of_the_pool() -> None:
     assert [each.partition("/")[2] for each in sight.addresses] == ["30", "30"]
 
 
+def test_an_undeclared_cable_of_two_fabrics_is_told_by_the_first_alone() -> None:
+    left, right = (("studio-1/1", "studio-2/1"),), (("studio-2/2", "studio-3/2"),)
+    world = cluster(left, (*left, *right, ("studio-2/4", "studio-4/4")))
+    world.manifests[4:5] = [fabric("left", *left), fabric("right", *right)]
+    found = planning.compare(Seen(world.desired(), world.observed(), world.memory(), world.now, ""))
+    assert [[row.state for row in found[name]] for name in ("left", "right")] == [
+        [LinkState.CONNECTED, LinkState.UNDECLARED],
+        [LinkState.CONNECTED],
+    ]
+
+
 # --- what follows from it ----------------------------------------------------------------------------
 
 
