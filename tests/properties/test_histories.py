@@ -218,8 +218,8 @@ def test_a_call_of_the_history_is_read_back_as_it_was(collection: Mapping[str, T
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=SLOW)
     @given(values, st.sampled_from(sorted(collection)))
     def read_one(arguments: dict[str, Any], name: str) -> None:
-        # LFM2.5 escapes nothing, so that an escaped quote and a backslash before one look alike.
-        assume(not (name.startswith("LFM2.5") and re.search(r'\\["\\]', arguments["city"])))
+        # LFM2.5 escapes nothing, so that an escaped quote, or a continued line, and a backslash before one look alike.
+        assume(not (name.startswith("LFM2.5") and re.search(r'\\["\\\n]', arguments["city"])))
         assert read_back(collection[name], arguments) == [("get_weather", arguments)]
 
     read_one()
