@@ -1,7 +1,7 @@
 """Checks of machines beyond the healing table: problems that no group has met yet, or that do not stop it.
 
-One row each, in the order of the classes. An unknown fact gives no finding here: ``unknowns`` lists it. What the
-table and the conditions of nodes detect is not checked a second time.
+One row each, in the order of the classes. An unknown fact gives no finding here: ``unknowns`` lists it. Nothing that the
+table or a node's conditions detect is checked a second time.
 """
 
 from __future__ import annotations

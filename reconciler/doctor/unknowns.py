@@ -25,13 +25,13 @@ class Question:
     probes: tuple[str, ...]
     """Probes of the fact; the first one with a problem is the reason."""
     rdma: bool = False
-    """Whether it matters only on machines that use RDMA."""
+    """True if it matters only on machines that use RDMA."""
     idle: bool = False
-    """Whether it can be known only if no rank runs."""
+    """True if it can be known only while no rank runs."""
 
 
 def _leaked(facts: MachineFacts) -> int | None:
-    """Return what is known to be leaked. Beside ranks, less than they may hold cannot be told from theirs."""
+    """Return the bytes of wired memory that have leaked. While ranks run, a leak smaller than their memory is unknown."""
     return (
         facts.wired_excess_bytes
         if facts.wired_excess_bytes is not None

@@ -96,17 +96,24 @@ class Decisions:
 
 
 @contextmanager
-def deciding() -> Iterator[list[str]]:
-    """Within the block, collect the decisions of the worlds that are played."""
-    found = Decisions()
+def each_pass(passed: Callable[[Any, Snapshots], None]) -> Iterator[None]:
+    """Within the block, tell each pass of the worlds that are played: the world, and what the pass saw and decided."""
     planned = Oracles.planned
 
     def noting(self: Oracles, last: Snapshots) -> None:
-        found.passed(self._world, last)
+        passed(self._world, last)
         planned(self, last)
 
     Oracles.planned = noting  # type: ignore[method-assign]
     try:
-        yield found.lines
+        yield
     finally:
         Oracles.planned = planned  # type: ignore[method-assign]
+
+
+@contextmanager
+def deciding() -> Iterator[list[str]]:
+    """Within the block, collect the decisions of the worlds that are played."""
+    found = Decisions()
+    with each_pass(found.passed):
+        yield found.lines

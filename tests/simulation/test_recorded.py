@@ -19,11 +19,10 @@ from reconciler.status import Snapshots
 from tests.recorded import compare, digest, plain
 from tests.sentences import all_sentences
 from tests.simulation.__main__ import meant
-from tests.simulation.oracles.oracles import Oracles
 from tests.simulation.schedules.play import faultless, play
 from tests.simulation.schedules.points import Points
 from tests.simulation.schedules.scenarios import SCENARIOS
-from tests.simulation.scrambled import other_sentences
+from tests.simulation.scrambled import each_pass, other_sentences
 
 RECORDED = Path(__file__).parent / "recorded"
 NAMES = sorted(SCENARIOS)
@@ -83,18 +82,9 @@ class Decided:
 def deciding() -> Iterator[list[str]]:
     """Within the block, collect the decisions of the worlds that are played."""
     found = Decided()
-    planned = Oracles.planned
-
-    def noting(self: Oracles, last: Snapshots) -> None:
-        found.passed(self._world, last)
-        planned(self, last)
-
-    Oracles.planned = noting  # type: ignore[method-assign]
-    try:
+    with each_pass(found.passed):
         yield found.lines
-    finally:
-        Oracles.planned = planned  # type: ignore[method-assign]
-        gc.collect()
+    gc.collect()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +95,7 @@ def deciding() -> Iterator[list[str]]:
     ],
 )
 def test_a_story_is_decided_as_it_was(name: str) -> None:
-    faultless(SCENARIOS[name])  # which is played once in a process, and not while it is listened
+    faultless(SCENARIOS[name])  # which is played once in a process, and not while its passes are told
     with deciding() as lines:
         verdict = play(SCENARIOS[name], Points())
     assert verdict.violations == []

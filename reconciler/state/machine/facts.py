@@ -74,8 +74,8 @@ class MachineFacts:
     wired_excess_bytes: int | None = None
     """Wired memory beyond the machine's own while none of our ranks lives there, after it had time to settle."""
     wired_beside_ranks_bytes: int | None = None
-    """Wired memory beyond the machine's own and all that its living ranks may hold: at least so much leaked. None while
-    none lives there, or while their share is not known."""
+    """The lower bound of leaked wired memory while ranks run: the bytes beyond the machine's own and all that the ranks may
+    hold. None without ranks, and while their share is not known."""
     launch_context: bool | None = None
     """True if ranks started here may use the local network."""
     panics: int | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import orjson
 import pytest
 
@@ -12,6 +10,7 @@ from reconciler.gateway.dialects.openai import chat, completions
 from reconciler.gateway.dialects.openai.model_list import all_models, one_model
 from reconciler.gateway.errors import ApiError
 from reconciler.wire.generation import Route
+from tests.gateway.recorded.telling import Models
 
 SOURCES = Sources(lambda: 1.0, lambda: "id", lambda: 7)
 LLAMA = Route("llama", ("gpt-4o",), 8192, 1_700_000_000, batch=4)
@@ -20,21 +19,8 @@ CHAT = orjson.dumps({"messages": [{"role": "user", "content": "hello"}]})
 COMPLETION = orjson.dumps({"model": None, "prompt": "Once"})
 
 
-class Routed:
-    """The models of some routes."""
-
-    def __init__(self, *routes: Route) -> None:
-        self._names = {name: route for route in routes for name in (route.model, *route.aliases)}
-
-    def names(self) -> Mapping[str, Route]:
-        return self._names
-
-    def find(self, name: str) -> Route | None:
-        return self._names.get(name)
-
-
 def test_a_model_has_its_limits_under_vllms_names() -> None:
-    own, alias = orjson.loads(all_models(Routed(LLAMA), {}))["data"]
+    own, alias = orjson.loads(all_models(Models(LLAMA), {}))["data"]
     assert (own["id"], alias["id"]) == ("llama", "gpt-4o")
     for model in (own, alias):
         assert (model["root"], model["max_model_len"], model["max_num_seqs"]) == ("llama", 8192, 4)
@@ -43,23 +29,23 @@ def test_a_model_has_its_limits_under_vllms_names() -> None:
 def test_a_model_says_what_it_is_for() -> None:
     vectors = Route("bge", (), 512, 0, embeds=True)
     found = {
-        each["id"]: each["type"] for each in orjson.loads(all_models(Routed(LLAMA, vectors), {}))["data"]
+        each["id"]: each["type"] for each in orjson.loads(all_models(Models(LLAMA, vectors), {}))["data"]
     }
     assert found == {"llama": "llm", "gpt-4o": "llm", "bge": "embeddings"}
 
 
 def test_a_slash_behind_the_list_asks_for_no_model() -> None:
-    assert one_model(Routed(LLAMA, QWEN), {"name": ""}) == all_models(Routed(LLAMA, QWEN), {})
+    assert one_model(Models(LLAMA, QWEN), {"name": ""}) == all_models(Models(LLAMA, QWEN), {})
 
 
 def test_a_limit_that_is_not_known_yet_is_null() -> None:
-    model = orjson.loads(one_model(Routed(QWEN), {"name": "qwen"}))
+    model = orjson.loads(one_model(Models(QWEN), {"name": "qwen"}))
     assert (model["max_model_len"], model["max_num_seqs"]) == (None, None)
 
 
 def test_a_request_without_a_model_goes_to_the_only_deployment() -> None:
-    assert chat.parse(CHAT, SOURCES, Routed(LLAMA)).model == "llama"
-    assert completions.parse(COMPLETION, SOURCES, Routed(LLAMA)).model == "llama"
+    assert chat.parse(CHAT, SOURCES, Models(LLAMA)).model == "llama"
+    assert completions.parse(COMPLETION, SOURCES, Models(LLAMA)).model == "llama"
 
 
 @pytest.mark.parametrize(
@@ -72,5 +58,5 @@ def test_a_request_without_a_model_goes_to_the_only_deployment() -> None:
 def test_a_request_without_a_model_has_to_choose_among_several(routes: tuple[Route, ...], text: str) -> None:
     for parse, body in ((chat.parse, CHAT), (completions.parse, COMPLETION)):
         with pytest.raises(ApiError) as caught:
-            parse(body, SOURCES, Routed(*routes))
+            parse(body, SOURCES, Models(*routes))
         assert (caught.value.status, caught.value.text, caught.value.param) == (400, text, "model")
