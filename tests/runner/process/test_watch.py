@@ -39,7 +39,9 @@ sys.exit(rank.live("", None))
 TWO_ENDS = """
 import os, sys, time
 from reconciler.runner import rank
+from reconciler.runner.process import watch
 from reconciler.runner.process.progress import ProgressPipe
+watch.ORDERLY_SECONDS = rank.EXIT_SECONDS = 60.0  # a busy machine may take its time for an end in order
 reading, writing = os.pipe()
 os.dup2(reading, 0)
 said = []
@@ -58,8 +60,10 @@ sys.exit(code)
 TOLD_FIRST = """
 import os, sys, time
 from reconciler.runner.process.ending import RankEnd
+from reconciler.runner.process import watch
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.runner.process.watch import Watch
+watch.ORDERLY_SECONDS = 60.0
 said = []
 def say(self, text):
     time.sleep(0.1)
