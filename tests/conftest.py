@@ -7,7 +7,10 @@ may take longer than a test has. Without ``-n``, the smallest one is looked for.
 
 import gc
 import os
+import re
 import signal
+from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +39,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CLUSTER_FOLDERS = ("e2e", "hosts")
 """Folders whose tests are of the second tier, but for those that say ``first_tier``."""
+
+FIRST_TIER = "not second_tier and not nightly"
+"""The markers that `make test` asks for."""
+
+OF_ANOTHER_TIER = re.compile(r"^pytestmark = .*\bpytest\.mark\.(second_tier|nightly)\b", re.MULTILINE)
 
 SHARED_CLUSTER = "tests/e2e/shared_cluster"
 """The files of this folder use one cluster, brought to rest between tests."""
@@ -76,6 +84,15 @@ os.environ.pop("COLUMNS", None)
 
 gc.disable()
 """Until all tests are collected: nothing of thousands of tests is garbage, and the collector would look at it again and again."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave modules unread that have no test of the first tier: what they import takes seconds in each process."""
+    if config.option.markexpr != FIRST_TIER or not fnmatch(collection_path.name, "test_*.py"):
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    of_a_cluster = _needs_cluster(collection_path.relative_to(config.rootpath).as_posix())
+    return (of_a_cluster and "first_tier" not in text) or bool(OF_ANOTHER_TIER.search(text)) or None
 
 
 def pytest_collection_finish() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import click
 import pytest
@@ -29,20 +30,40 @@ STANDS_FOR = "{x}"
 """What is filled in."""
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Every text of the product but docstrings, with its file and line."""
-    for path in sorted((ROOT / "reconciler").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        nodes = list(ast.walk(tree))
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of the product, but for docstrings of modules, classes and functions."""
+
+    words: str
+    file: str
+    """Relative to the product's folder."""
+    line: int
+    documents: bool
+    """It documents a field: it is shown as help, in no state."""
+
+    @property
+    def place(self) -> str:
+        return f"reconciler/{self.file}:{self.line}"
+
+
+def texts(having: str) -> Iterator[Text]:
+    """Find the texts of the modules that have these characters anywhere; all others would be read in vain."""
+    product = ROOT / "reconciler"
+    for path in sorted(product.rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if having not in source:
+            continue
+        file = str(path.relative_to(product))
+        nodes = list(ast.walk(ast.parse(source)))
         left_out = {id(node.body[0].value) for node in nodes if _has_docstring(node)}  # type: ignore[attr-defined]
         left_out |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        documents = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         for node in nodes:
-            place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.JoinedStr):
                 parts = (part.value if isinstance(part, ast.Constant) else STANDS_FOR for part in node.values)
-                yield place, "".join(map(str, parts))
+                yield Text("".join(map(str, parts)), file, node.lineno, id(node) in documents)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out:
-                yield place, node.value
+                yield Text(node.value, file, node.lineno, id(node) in documents)
 
 
 def _has_docstring(node: ast.AST) -> bool:
@@ -52,14 +73,13 @@ def _has_docstring(node: ast.AST) -> bool:
     return isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
 
 
-def remedies() -> Iterator[tuple[str, str]]:
-    for place, text in texts():
-        for found in TYPED.finditer(text):
-            words = END.split(HOME.sub("", found[1]), maxsplit=1)[0].strip()
-            yield place, words
+def remedies() -> Iterator[tuple[str, Text]]:
+    for text in texts("reconciler "):
+        for found in TYPED.finditer(text.words):
+            yield END.split(HOME.sub("", found[1]), maxsplit=1)[0].strip(), text
 
 
-REMEDIES = sorted({(words, place) for place, words in remedies()})
+REMEDIES = list(remedies())
 
 
 def misunderstood(words: str) -> str:
@@ -82,7 +102,7 @@ def misunderstood(words: str) -> str:
 
 @pytest.mark.parametrize("words", sorted({words for words, _ in REMEDIES}))
 def test_what_is_to_be_typed_is_understood(words: str) -> None:
-    places = [place for each, place in REMEDIES if each == words]
+    places = [text.place for each, text in REMEDIES if each == words]
     assert words.split()[0] not in UNLISTED, places
     assert misunderstood(words) == "", places
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
 import pytest
@@ -30,26 +29,7 @@ TYPED = {
 SAID = ("planning/", "status/", "doctor/")
 
 
-def documentation(file: str, line: int) -> bool:
-    """Return whether a text documents a field or a command: it is shown as help, in no state."""
-    tree = ast.parse((ROOT / "reconciler" / file).read_text(encoding="utf-8"))
-    return any(
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.lineno <= line <= (node.end_lineno or 0)
-        for node in ast.walk(tree)
-    )  # fmt: skip
-
-
-def _found() -> set[tuple[str, str]]:
-    found = set()
-    for words, place in REMEDIES:
-        path, _, line = place.partition(":")
-        file = path.removeprefix("reconciler/")
-        if not documentation(file, int(line)):
-            found.add((file, words))
-    return found
-
-
-FOUND = _found()
+FOUND = {(text.file, words) for words, text in REMEDIES if not text.documents}
 
 
 def is_said(file: str, words: str) -> bool:

@@ -175,7 +175,28 @@ def typed_in(case: Case) -> Iterator[str]:
     yield from (each for each in commands(case.world) if each.split()[1] not in (*LOOKS, *AT_MACHINES))
 
 
-TO_TYPE = [(name, each) for name, made in CASES.items() for each in typed_in(made())]
+TO_TYPE = (
+    ("C0 a machine is silent, healing", "reconciler delete node node-b --with-links"),
+    ("C1 unequal ranks, healing", "reconciler rollout restart deployment/tiny"),
+    ("C8 weights that cannot be read, healing", "reconciler rollout restart deployment/tiny"),
+    ("C10 out of memory, healing", "reconciler rollout restart deployment/tiny"),
+    ("C12 two panics, healing", "reconciler rollout restart deployment/tiny"),
+    (
+        "C12 two panics of a cable that is pulled again and again, healing",
+        "reconciler rollout restart deployment/tiny",
+    ),
+    ("lost one of three", "reconciler delete node node-b --with-links"),
+    ("lost one alone", "reconciler delete node studio-1 --with-links"),
+    ("paused", "reconciler rollout resume deployment/tiny"),
+    ("canary", "reconciler rollout resume deployment/tiny"),
+    ("without room", 'reconciler patch deployment/tiny -p \'{"spec":{"strategy":{"maxUnavailable":1}}}\''),
+    ("set back", "reconciler rollout restart deployment/tiny"),
+    ("set back", "reconciler rollout undo deployment/tiny"),
+    ("useless weights", "reconciler model update tiny --revision COMMIT"),
+    ("crash loop", "reconciler rollout restart deployment/tiny"),
+    ("cordoned", "reconciler uncordon studio.local-1"),
+)
+"""All that the cases say to type."""
 
 
 def in_force(bench: Bench) -> Desired:
@@ -234,6 +255,10 @@ def test_where_main_is_a_mirror_it_is_taken_or_says_where_to_change_it(name: str
         if each == name:
             done = bench.calls(*filled(command, {"COMMIT": COMMIT})[1:])
             assert done.code == 0 or "the truth is at https://git.example/cluster.git" in done.err, done.err
+
+
+def test_all_that_the_cases_say_to_type_is_listed() -> None:
+    assert [(name, each) for name, made in CASES.items() for each in typed_in(made())] == list(TO_TYPE)
 
 
 def test_every_command_of_the_healing_table_is_among_them() -> None:
