@@ -248,14 +248,18 @@ async def rank(link: AgentConnection, id: RankId = RANK) -> RankReport:
 
 async def pushed(link: AgentConnection, until: Callable[[RankReport], bool], id: RankId = RANK) -> RankReport:
     """The rank once ``until`` holds: looked at first, and then only after each push of the agent."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        found = await rank(link, id)
-        if until(found):
-            return found
-        async for _ in link.changes():
+    found = None
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
             found = await rank(link, id)
             if until(found):
                 return found
+            async for _ in link.changes():
+                found = await rank(link, id)
+                if until(found):
+                    return found
+    except TimeoutError:
+        raise AssertionError(f"nothing more is pushed after {found}") from None
     raise Unreachable("the agent went away")
 
 

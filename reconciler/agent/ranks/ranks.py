@@ -307,10 +307,10 @@ class Ranks:
         assert rank.state.exit is not None
         foreign = rank.state.exit.code == ExitCode.PORT_IN_USE
         ports = () if foreign or rank.own_ports is None else rank.own_ports
-        while rank.id in self._ranks and rank.gone in (Gone.PENDING, Gone.NO):
+        while rank.id in self._ranks and rank.gone != Gone.YES:
             before = (rank.gone, rank.kept)
             rank.gone, rank.kept = await self._host.leftovers_of(rank.id, ports)
             if before != (rank.gone, rank.kept):
                 self._on_change(True)
-            if rank.gone == Gone.NO:
+            if rank.gone != Gone.YES:
                 await asyncio.sleep(LEFT_CHECK_SECONDS)

@@ -24,8 +24,8 @@ if pid == 0:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", {port}))
         taken.listen()
+        say("ready", detail=str(os.getpid()))
         time.sleep(600)
-say("ready", detail=str(pid))
 """
 
 

@@ -338,6 +338,15 @@ async def test_what_a_rank_left_is_looked_at_until_it_is_gone() -> None:
     assert machine.looked_for == (4000,)
 
 
+async def test_a_look_that_could_not_be_taken_is_taken_again() -> None:
+    machine = Machine().with_rank(shim=False)
+    machine.left = [(Gone.UNKNOWN, "it cannot be determined: ps timed out"), (Gone.YES, "")]
+    del machine.running[PID]
+    watching = Watching(machine).adopt()
+    await watching.until(lambda report: report.gone == Gone.UNKNOWN)
+    assert (await watching.until(lambda report: report.gone == Gone.YES)).kept == ""
+
+
 @pytest.mark.parametrize(
     ("rank", "control", "code", "ports"),
     [
