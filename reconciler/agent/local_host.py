@@ -294,7 +294,6 @@ class LocalHost:
         except OSError:
             connection.close()
             raise
-        connection.setblocking(False)
         peer = Peer(
             "agent",
             AGENT_RECEIVES_FROM_SHIM,

@@ -58,7 +58,6 @@ class Peer(asyncio.Protocol):
 
     def connection_lost(self, error: Optional[Exception]) -> None:
         self._transport, self._over = None, True
-        self._waiting.clear()
         self._on_close(self)
 
     def data_received(self, chunk: bytes) -> None:
