@@ -31,7 +31,7 @@ DESCRIPTORS_MAX = 8
 RANKS = tuple(
     f"reconciler.runner.{name}"
     for name in (
-        "decode.batch", "decode.follower", "decode.inbox", "decode.keep_alive", "decode.leader", "decode.measure",
+        "decode.batch", "decode.follower", "decode.inbox", "decode.leader", "decode.measure",
         "decode.sampling", "group.init", "group.jaccl", "group.ring", "group.side_channel", "model.loading", "rank",
         "requests.server",
     )

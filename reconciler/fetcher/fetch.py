@@ -10,7 +10,7 @@ import fcntl
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from reconciler.wire.weights import (
@@ -47,12 +47,8 @@ def fetch(job: FetchJob, report: ProgressReport) -> tuple[FileReport, ...]:
     try:
         folder = Path(job.folder)
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _alone(folder):
-            bringing = _Fetch(job, folder, report)
-            try:
-                return bringing.run()
-            finally:
-                bringing.close()
+        with _alone(folder), closing(_Fetch(job, folder, report)) as bringing:
+            return bringing.run()
     except OSError as error:
         raise of_disk(error) from error
 
@@ -87,13 +83,12 @@ class _Fetch:
         """Files that are, or were, completely present."""
 
     def close(self) -> None:
-        """Close the connection to the source of the weights."""
         self._repository.close()
 
     def run(self) -> tuple[FileReport, ...]:
         folder = self._resumable()
-        record = folder.record if folder.record is not None and not self._lacks_code(folder) else None
-        if record is None:
+        record = folder.record
+        if record is None or self._lacks_code(record):
             record = self._listed(folder)
         self._held |= record.verified.keys()
         try:
@@ -113,7 +108,7 @@ class _Fetch:
                 self._held |= folder.record.verified.keys()
                 if self._verify_folder(folder):
                     return folder
-            self._reopen(folder)
+            self._reopen()
         return Folder(self._partial)
 
     def _complete(self, folder: Folder, record: Record) -> None:
@@ -129,19 +124,16 @@ class _Fetch:
         only, name = self._job.only, wanted.name
         return only is None or not is_shard(name) or name in only or name in self._held
 
-    def _lacks_code(self, folder: Folder) -> bool:
+    def _lacks_code(self, record: Record) -> bool:
         """Return whether the files were listed when no code was wanted."""
-        record = folder.record
-        return self._job.source.code and not any(
-            file.name.endswith(".py") for file in (record.files if record else ())
-        )
+        return self._job.source.code and not any(file.name.endswith(".py") for file in record.files)
 
     def _listed(self, folder: Folder) -> Record:
         source = self._job.source
         before = folder.record.verified if folder.record else {}
-        folder.keep(Record(source.repo, source.revision, self._repository.files(), before))
-        assert folder.record is not None
-        return folder.record
+        record = Record(source.repo, source.revision, self._repository.files(), before)
+        folder.keep(record)
+        return record
 
     def _verify_folder(self, folder: Folder) -> bool:
         """Return whether a complete folder is still correct; wrong files are noted."""
@@ -161,7 +153,7 @@ class _Fetch:
                 folder.note_verified(wanted)
         return not self._found
 
-    def _reopen(self, folder: Folder) -> None:
+    def _reopen(self) -> None:
         """Hide a folder with wrong files; its correct files stay."""
         if self._partial.exists():
             shutil.rmtree(self._partial)

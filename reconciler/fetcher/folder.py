@@ -49,20 +49,18 @@ class Folder:
 
     def is_verified(self, wanted: WantedFile) -> bool:
         """Return whether a file has not changed since it was verified."""
-        try:
-            status = (self.path / wanted.name).stat()
-        except OSError:
-            return False
-        return self.record is not None and self.record.holds(wanted.name, status.st_size, status.st_mtime_ns)
+        return self._stands(wanted, Record.holds)
 
     def is_outline(self, wanted: WantedFile) -> bool:
-        """Return whether the outline of a weight file is present."""
+        return self._stands(wanted, Record.outlined)
+
+    def _stands(self, wanted: WantedFile, in_record: Callable[[Record, str, int, int], bool]) -> bool:
         try:
             status = (self.path / wanted.name).stat()
         except OSError:
             return False
-        return self.record is not None and self.record.outlined(
-            wanted.name, status.st_size, status.st_mtime_ns
+        return self.record is not None and in_record(
+            self.record, wanted.name, status.st_size, status.st_mtime_ns
         )
 
     def outline(self, wanted: WantedFile, header: bytes) -> None:
@@ -96,7 +94,6 @@ class Folder:
         part.replace(self.path / wanted.name)
 
     def discard(self, wanted: WantedFile) -> None:
-        """Remove a file and its partial download."""
         for path in (self.path / wanted.name, self.part(wanted)):
             path.unlink(missing_ok=True)
 

@@ -87,11 +87,11 @@ class Repository:
         return tuple(sorted(wanted, key=lambda file: (file.size, file.name)))
 
     def _check(self, wanted: list[WantedFile]) -> None:
-        for what, pattern in (("config.json", "config.json"), ("model*.safetensors", "model*.safetensors")):
+        for pattern in ("config.json", "model*.safetensors"):
             if not any(fnmatch.fnmatchcase(file.name, pattern) for file in wanted):
                 raise Unfetched(
                     FetchProblem.NOT_SERVABLE,
-                    f"{self._source.repo} has no {what} at {self._source.revision[:10]}: "
+                    f"{self._source.repo} has no {pattern} at {self._source.revision[:10]}: "
                     "expected weights in the layout of MLX and Hugging Face",
                 )
 
@@ -170,7 +170,8 @@ class Repository:
             text = f"{self._endpoint_name()} requires a valid token for {what}: {given}"
             return Unfetched(FetchProblem.UNAUTHORIZED, text)
         if status == 404:
-            missing = f"no commit {source.revision[:10]} in" if _no_revision(error) else "no"
+            unknown = isinstance(error, errors.RevisionNotFoundError)
+            missing = f"no commit {source.revision[:10]} in" if unknown else "no"
             text = f"{self._endpoint_name()} has {missing} {what}, or shows it only with a permitted token"
             return Unfetched(FetchProblem.NOT_FOUND, text)
         if status == 416:  # the wanted part begins where the hub's file ends
@@ -192,7 +193,3 @@ def _wanted(file: RepoSibling) -> WantedFile:
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Return whether a file matches; only files in the top folder do."""
     return "/" not in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _no_revision(error: errors.HfHubHTTPError) -> bool:
-    return isinstance(error, errors.RevisionNotFoundError)

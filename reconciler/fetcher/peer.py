@@ -49,7 +49,6 @@ class Peer:
         self._path = path
 
     def close(self) -> None:
-        """Close the connection and the socket."""
         Path(self._path).unlink(missing_ok=True)
         self._listener.close()
         if self._connection is not None:
@@ -70,7 +69,6 @@ class Peer:
         return record.files
 
     def download(self, wanted: WantedFile, part: Path, more: Callable[[int], None]) -> None:
-        """Download the missing part of a file."""
         try:
             with part.open("ab") as file:
                 if file.tell() > wanted.size:
@@ -87,7 +85,6 @@ class Peer:
             raise of_disk(error) from None
 
     def outline(self, wanted: WantedFile) -> bytes:
-        """Return the start of a weight file, up to its tensors."""
 
         def read(offset: int, length: int) -> bytes:
             content = bytearray()
@@ -147,9 +144,8 @@ def _there(folder: Folder, name: str, file: BinaryIO) -> int:
     """Return how many bytes of a file this node has. Raises ``ValueError`` if it is not a file of these weights."""
     if name == RECORD_NAME:
         return os.fstat(file.fileno()).st_size
-    wanted = (
-        next((each for each in folder.record.files if each.name == name), None) if folder.record else None
-    )
+    files = folder.record.files if folder.record else ()
+    wanted = next((each for each in files if each.name == name), None)
     if wanted is None:
         raise ValueError(f"{name!r} is not a file of these weights")
     if not folder.is_outline(wanted):

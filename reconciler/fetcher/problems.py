@@ -25,7 +25,6 @@ def of_disk(error: OSError) -> Unfetched:
 
 
 def size_in_words(size: float) -> str:
-    """Return bytes for people."""
     for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
         if size >= 10**power:
             return f"{size / 10**power:.1f} {unit}"

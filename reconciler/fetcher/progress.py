@@ -30,7 +30,6 @@ class ProgressReport:
         self._marks: deque[tuple[float, int]] = deque()
 
     def begin(self, phase: str, total: int, done: int = 0, file: str = "") -> None:
-        """Begin a new phase or a new file."""
         if phase != self._phase:
             self._came = 0
             self._marks.clear()
@@ -47,11 +46,9 @@ class ProgressReport:
             self._write(self._current())
 
     def end(self, files: tuple[FileReport, ...] = ()) -> None:
-        """Report success."""
         self._write(Progress(FetchPhase.DONE, self._total, self._total, files=files))
 
     def fail(self, problem: str, text: str, files: tuple[FileReport, ...] = ()) -> None:
-        """Report failure."""
         now = self._current()
         self._write(
             Progress(

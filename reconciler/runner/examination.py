@@ -35,7 +35,6 @@ HEADLESS = "Missing 1 parameters"
 
 
 def examine(folder: Path) -> dict[str, Any]:
-    """Return the answer for one folder."""
     config: dict[str, Any] = {}
     try:
         config = load_config(folder)
@@ -64,9 +63,8 @@ def examine(folder: Path) -> dict[str, Any]:
                 shares[f"{strategy}/{size}"] = _split(folder, strategy, size)
             except FOREIGN_ERRORS as error:
                 why[f"{strategy}/{size}"] = _refusal(error)
-    tools = _tools_problem(wrapped)
     return {
-        "tools": tools,
+        "tools": _tools_problem(wrapped),
         "reuse": NAMES[reuse],
         "reread": reread,
         "embeds": embeds,

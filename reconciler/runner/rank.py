@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,8 +29,7 @@ from .process.watch import HURRIED_SECONDS, Watch
 if TYPE_CHECKING:
     from reconciler.wire.question import Pooling
 
-    from .decode.batch import Batch
-    from .decode.keep_alive import Pulse
+    from .decode.batch import Batch, Pulse
     from .group.control_channel import Peers
     from .group.sealed import Sealed
     from .model.adapter import Loaded
@@ -50,6 +49,17 @@ LOADED_EVERY_SECONDS = 0.5
 log = logging.getLogger("reconciler.runner")
 
 
+@dataclass(frozen=True)
+class _Own:
+    """What all phases of this rank have."""
+
+    config: RankConfig
+    progress: ProgressPipe
+    watch: Watch
+    orders: SimpleQueue[dict[str, Any]] = field(default_factory=SimpleQueue)
+    """What rank 0 says; nothing on rank 0."""
+
+
 def live(config_path: str, progress_descriptor: int | None) -> int:
     """Run the rank from its configuration to its exit status, which is returned. The reason is the last
     ``Progress.detail``."""
@@ -67,7 +77,7 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
             if config.backend in FREED_BY_THE_SYSTEM:
                 watch.orderly_seconds = HURRIED_SECONDS
             _set_fast_synch(config)
-            ending = _serve(config, progress, watch)
+            ending = _serve(_Own(config, progress, watch))
         except RankEnd as end:
             ending = watch.ending or end
         except MemoryError:
@@ -125,7 +135,8 @@ def _bound_exit(code: int) -> bool:
     return True
 
 
-def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
+def _serve(own: _Own) -> RankEnd:
+    config = own.config
     files = inspect(config.model_path)
     pooling = pooling_of(files.directory, files.config, config.pooling)
     if config.size > 1 and pooling is not None:
@@ -135,28 +146,26 @@ def _serve(config: RankConfig, progress: ProgressPipe, watch: Watch) -> RankEnd:
     # Takes a second or more, so it comes after the checks that need none of it.
     from .model.loading import load_shard
 
-    progress.enter(Phase.RENDEZVOUS)
-    orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    peers, group = _form(config, files, progress, watch, orders)
-    with _loading(progress, files, config), _names_expected(pooling is not None):
+    own.progress.enter(Phase.RENDEZVOUS)
+    peers, group = _form(own, files)
+    with _loading(own, files), _names_expected(pooling is not None):
         loaded = load_shard(files, group, config.strategy, config.trust_remote_code, config.rope_scaling)
-    progress.enter(Phase.WARM)
+    own.progress.enter(Phase.WARM)
     if pooling is not None:
-        return _embed(config, files, pooling, loaded, progress, watch)
-    footprint = _footprint(loaded, group)
+        return _embed(own, files, pooling, loaded)
+    from .decode.batch import known_endings
+    from .model.caches import footprint
+
+    with known_endings():
+        sizes = footprint(loaded.model, group)
     if config.id.rank == 0:
-        return _lead(config, loaded, group, peers, progress, watch, footprint)
-    return _follow(config, loaded, group, orders, progress, watch)
+        return _lead(own, loaded, group, peers, sizes)
+    return _follow(own, loaded, group)
 
 
-def _form(
-    config: RankConfig,
-    files: ModelFiles,
-    progress: ProgressPipe,
-    watch: Watch,
-    orders: SimpleQueue[dict[str, Any]],
-) -> tuple[Mapping[int, Sealed], Any]:
+def _form(own: _Own, files: ModelFiles) -> tuple[Mapping[int, Sealed], Any]:
     """Form the control channel and then MLX's group; neither for a single rank."""
+    config = own.config
     if config.size == 1:
         return {}, None
     from .model.adapter import versions
@@ -165,43 +174,39 @@ def _form(
     mine = Join(config.id.rank, config.id.epoch, mlx, mlx_lm, files.digest)
     join = control_channel.lead if config.id.rank == 0 else control_channel.follow
     if config.backend == "ring":
-        return _form_ring(config, mine, join, watch, orders)
+        return _form_ring(own, mine, join)
     from .group.jaccl import init_jaccl, require_jaccl
     from .group.side_channel import SideChannel
 
     peers = join(config, mine).connections
     side = SideChannel(config, peers)
     for rank, connection in peers.items():
-        watch.peer(rank, connection, side.handler(rank, orders.put))
+        own.watch.peer(rank, connection, side.handler(rank, own.orders.put))
     require_jaccl()
-    progress.enter(Phase.VERBS)
+    own.progress.enter(Phase.VERBS)
     return peers, init_jaccl(config, side, sys.stdin.fileno())
 
 
 def _form_ring(
-    config: RankConfig,
-    mine: Join,
-    join: Callable[[RankConfig, Join], Peers],
-    watch: Watch,
-    orders: SimpleQueue[dict[str, Any]],
+    own: _Own, mine: Join, join: Callable[[RankConfig, Join], Peers]
 ) -> tuple[Mapping[int, Sealed], Any]:
     from .group import neighbours
     from .group.ring import init_ring
 
-    with neighbours.listening(config) as listener:
-        peers = join(config, replace(mine, ring=listener.getsockname()[1]))
+    with neighbours.listening(own.config) as listener:
+        peers = join(own.config, replace(mine, ring=listener.getsockname()[1]))
         for rank, connection in peers.connections.items():
-            watch.peer(rank, connection, orders.put)
-        left, right = neighbours.meet(config, listener, peers.ring)
-    return peers.connections, init_ring(config, left, right, sys.stdin.fileno())
+            own.watch.peer(rank, connection, own.orders.put)
+        left, right = neighbours.meet(own.config, listener, peers.ring)
+    return peers.connections, init_ring(own.config, left, right, sys.stdin.fileno())
 
 
 @contextlib.contextmanager
-def _loading(progress: ProgressPipe, files: ModelFiles, config: RankConfig) -> Iterator[None]:
+def _loading(own: _Own, files: ModelFiles) -> Iterator[None]:
     """Report how much of this rank's share is in memory while it is being loaded."""
     from .model.adapter import loaded_bytes
 
-    share = files.bytes // config.size
+    share, progress = files.bytes // own.config.size, own.progress
     done = threading.Event()
 
     def report() -> None:
@@ -228,13 +233,7 @@ def _names_expected(embeds: bool) -> contextlib.AbstractContextManager[None]:
 
 
 def _lead(
-    config: RankConfig,
-    loaded: Loaded,
-    group: Any,
-    peers: Mapping[int, Sealed],
-    progress: ProgressPipe,
-    watch: Watch,
-    footprint: Footprint,
+    own: _Own, loaded: Loaded, group: Any, peers: Mapping[int, Sealed], footprint: Footprint
 ) -> RankEnd:
     from .decode.inbox import Inbox
     from .decode.lanes import Lanes
@@ -246,8 +245,9 @@ def _lead(
     from .model.caches import NOT
     from .requests.server import Server
 
-    inbox = Inbox(4 * config.batch_max + 256, progress)
-    batch = _batch(config, loaded, group, progress)
+    config = own.config
+    inbox = Inbox(4 * config.batch_max + 256, own.progress)
+    batch = _batch(own, loaded, group)
     if config.prefix_cache_bytes and footprint.reuse == NOT:
         log.warning("every prompt is read anew: %s", footprint.why or "for what another rank keeps")
     reuse = Reuse(Prefixes(footprint, config.prefix_cache_bytes), loaded.tokenizer.end_ids)
@@ -261,23 +261,16 @@ def _lead(
         leader.warm(loaded.tokenizer.plain(WARM_TEXT) or [0], WARM_TOKENS)
     server = Server(config.socket, config.context, loaded, inbox, forms.result())
     server.start()
-    progress.enter(Phase.READY)
-    watch.ready(inbox.drain)
+    own.progress.enter(Phase.READY)
+    own.watch.ready(inbox.drain)
     leader.serve(server.post, _pulse(config, group))
     server.stop()
-    _settle(batch, watch)
+    _settle(batch, own.watch)
     control_channel.broadcast(peers, Leave("rank 0 was asked to stop"))
     return RankEnd(ExitCode.OK, "stopped as asked, with nothing left to do")
 
 
-def _embed(
-    config: RankConfig,
-    files: ModelFiles,
-    pooling: Pooling,
-    loaded: Loaded,
-    progress: ProgressPipe,
-    watch: Watch,
-) -> RankEnd:
+def _embed(own: _Own, files: ModelFiles, pooling: Pooling, loaded: Loaded) -> RankEnd:
     from .decode.inbox import Inbox
     from .embedding.embedder import Embedder
     from .embedding.loop import EmbeddingLoop
@@ -285,38 +278,32 @@ def _embed(
     from .requests.server import Server
     from .requests.texts import TextReader
 
-    inbox = Inbox(4 * config.batch_max + 256, progress)
+    config = own.config
+    inbox = Inbox(4 * config.batch_max + 256, own.progress)
     embedder = Embedder(loaded.model, pooling, hidden_size(files.config))
     end = end_token(files, pooling)
     texts = TextReader(loaded.tokenizer, loaded.vocabulary, config.context, embedder.size, end)
     server = Server(config.socket, config.context, loaded, inbox, Forms(loaded), texts)
     server.start()
-    progress.enter(Phase.READY)
-    watch.ready(inbox.drain)
-    EmbeddingLoop(embedder, inbox, progress).serve(server.post)
+    own.progress.enter(Phase.READY)
+    own.watch.ready(inbox.drain)
+    EmbeddingLoop(embedder, inbox, own.progress).serve(server.post)
     server.stop()
-    watch.disarm()
+    own.watch.disarm()
     return RankEnd(ExitCode.OK, "stopped as asked, with nothing left to do")
 
 
-def _follow(
-    config: RankConfig,
-    loaded: Loaded,
-    group: Any,
-    orders: SimpleQueue[dict[str, Any]],
-    progress: ProgressPipe,
-    watch: Watch,
-) -> RankEnd:
+def _follow(own: _Own, loaded: Loaded, group: Any) -> RankEnd:
     from .decode.follower import follow_steps
 
-    batch = _batch(config, loaded, group, progress)
+    batch = _batch(own, loaded, group)
 
     def ready() -> None:
-        watch.ready(lambda: None)  # rank 0 decides when the group has nothing left to do
-        progress.enter(Phase.READY)
+        own.watch.ready(lambda: None)  # rank 0 decides when the group has nothing left to do
+        own.progress.enter(Phase.READY)
 
-    reason = follow_steps(orders, batch, progress, ready, _pulse(config, group))
-    _settle(batch, watch)
+    reason = follow_steps(own.orders, batch, own.progress, ready, _pulse(own.config, group))
+    _settle(batch, own.watch)
     return RankEnd(ExitCode.OK, f"left the group: {reason}")
 
 
@@ -327,28 +314,20 @@ def _settle(batch: Batch, watch: Watch) -> None:
     watch.disarm()
 
 
-def _footprint(loaded: Loaded, group: Any) -> Footprint:
-    from .decode.batch import known_endings
-    from .model.caches import footprint
-
-    with known_endings():
-        return footprint(loaded.model, group)
-
-
 def _pulse(config: RankConfig, group: Any) -> Pulse | None:
-    from .decode.keep_alive import Pulse
+    from .decode.batch import Pulse
 
     return (
         Pulse(group, config.keep_alive_seconds) if group is not None and config.keep_alive_seconds else None
     )
 
 
-def _batch(config: RankConfig, loaded: Loaded, group: Any, progress: ProgressPipe) -> Any:
+def _batch(own: _Own, loaded: Loaded, group: Any) -> Any:
     from .decode.batch import Batch
     from .decode.measure import Gauge
     from .decode.sampling import Agreement
     from .model.generator import Generator
 
     agreement = Agreement(group, loaded.vocabulary)
-    generator = Generator(loaded, agreement.on, keeps=config.prefix_cache_bytes > 0)
-    return Batch(generator, progress, Gauge(group))
+    generator = Generator(loaded, agreement.on, keeps=own.config.prefix_cache_bytes > 0)
+    return Batch(generator, own.progress, Gauge(group))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,17 @@ def adjusted_tokens(
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random weights and a byte-level tokenizer: it practically never says the end token."""
     return write_endless(tmp_path_factory.mktemp("endless"))
+
+
+@pytest.fixture
+def copy(endless: Path, tmp_path: Path) -> Path:
+    """The same in a folder that a test may change."""
+    return Path(shutil.copytree(endless, tmp_path / "copy"))
+
+
+def change_json(file: Path, **fields: Any) -> None:
+    """Change fields of an object in a file."""
+    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
 
 
 def write_endless(directory: Path) -> Path:

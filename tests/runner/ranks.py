@@ -138,6 +138,12 @@ class Rank:
         """It does nothing within the block: no other rank gets beyond the step that it is at."""
         return processes.standing_still(self.process.pid)
 
+    def __enter__(self) -> Rank:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -222,15 +228,10 @@ def each_rank(size: int, module: str, *arguments: str, seconds: float) -> list[A
 @contextlib.contextmanager
 def running(model: Path, size: int, python: str | None = None, **changes: Any) -> Iterator[Group]:
     """A started group, not yet waited for; ends every process it started. Of ``python`` see ``Rank``."""
-    with short_directory() as directory:
-        ranks: list[Rank] = []
-        try:
-            ranked = configs(model, directory, size, **changes)
-            ranks.extend(Rank(config, directory, python=python) for config in ranked)
-            yield Group(ranks, ranks[0].config.socket)
-        finally:
-            for rank in ranks:
-                rank.end()
+    with short_directory() as directory, contextlib.ExitStack() as started:
+        ranked = configs(model, directory, size, **changes)
+        ranks = [started.enter_context(Rank(config, directory, python=python)) for config in ranked]
+        yield Group(ranks, ranks[0].config.socket)
 
 
 @dataclasses.dataclass

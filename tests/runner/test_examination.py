@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from mlx_lm.models import dbrx, deepseek_v3, qwen3_moe
 
 from reconciler.runner.examination import examine
 from reconciler.wire.weights import PromptReuse
-from tests.runner.conftest import write_config, write_tokenizer
+from tests.runner.conftest import change_json, write_config, write_tokenizer
 from tests.runner.model.architectures import write_architecture
 
 TRAP = "raise SystemExit('code of the folder was run')\n"
@@ -48,16 +47,6 @@ def write_dbrx(folder: Path) -> Path:
     weights = dict(tree_flatten(dbrx.Model(dbrx.ModelArgs.from_dict(config)).parameters()))
     mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
     return folder
-
-
-@pytest.fixture
-def copy(endless: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(endless, tmp_path / "copy"))
-
-
-def change(folder: Path, name: str, **fields: Any) -> None:
-    content = json.loads((folder / name).read_text())
-    (folder / name).write_text(json.dumps({**content, **fields}))
 
 
 def test_the_answer_says_what_cannot_be_done(endless: Path) -> None:
@@ -145,29 +134,29 @@ def lose_tensors(folder: Path) -> None:
     ("damage", "problem"),
     [
         (
-            lambda f: change(f, "config.json", model_type="perceptron"),
+            lambda f: change_json(f / "config.json", model_type="perceptron"),
             "does not know the architecture 'perceptron'",
         ),
         (
-            lambda f: change(f, "config.json", model_type="../../etc"),
+            lambda f: change_json(f / "config.json", model_type="../../etc"),
             "does not know the architecture '../../etc'",
         ),
-        (lambda f: change(f, "config.json", model_type="base"), "cannot build it as 'base'"),
-        (lambda f: change(f, "config.json", model_type=7), "does not know the architecture '7'"),
+        (lambda f: change_json(f / "config.json", model_type="base"), "cannot build it as 'base'"),
+        (lambda f: change_json(f / "config.json", model_type=7), "does not know the architecture '7'"),
         (lambda f: (f / "config.json").write_text("{}"), "config.json names no model_type"),
         (lambda f: (f / "config.json").write_text("{"), "Expecting property name"),
-        (lambda f: change(f, "config.json", quantization={}), "cannot build it as 'qwen3'"),
-        (lambda f: change(f, "config.json", hidden_size="wide"), "cannot build it as 'qwen3'"),
-        (lambda f: change(f, "config.json", hidden_size=128), "cannot build it as 'qwen3'"),
+        (lambda f: change_json(f / "config.json", quantization={}), "cannot build it as 'qwen3'"),
+        (lambda f: change_json(f / "config.json", hidden_size="wide"), "cannot build it as 'qwen3'"),
+        (lambda f: change_json(f / "config.json", hidden_size=128), "cannot build it as 'qwen3'"),
         (lose_tensors, "cannot build it as 'qwen3'"),
         (lose_the_tokenizer, "its tokenizer cannot be loaded"),
         (break_the_tokenizer, "its tokenizer cannot be loaded"),
         (
-            lambda f: change(f, "config.json", max_position_embeddings="many"),
+            lambda f: change_json(f / "config.json", max_position_embeddings="many"),
             "its tokenizer cannot be loaded: Validation error for field 'max_position_embeddings': TypeError",
         ),
         (
-            lambda f: change(f, "config.json", layer_types=["x", "y"]),
+            lambda f: change_json(f / "config.json", layer_types=["x", "y"]),
             "its tokenizer cannot be loaded: Class validation error for validator 'validate_layer_type'",
         ),
     ],
@@ -185,15 +174,15 @@ def test_what_no_rank_could_load_is_a_problem(
 def test_code_that_comes_with_weights_is_named_and_not_run(copy: Path) -> None:
     (copy / "evil.py").write_text(TRAP)
     (copy / "mlx_lm.py").write_text(TRAP)
-    change(copy, "config.json", model_file="evil.py")
+    change_json(copy / "config.json", model_file="evil.py")
     assert examine(copy) == {"code": "config.json names its own model_file 'evil.py'"}
 
 
 def test_a_tokenizer_that_is_code_is_named_and_not_run(copy: Path) -> None:
     (copy / "tokenization_evil.py").write_text(TRAP)
     auto_map = {"AutoTokenizer": ["tokenization_evil.EvilTokenizer", None]}
-    change(copy, "tokenizer_config.json", tokenizer_class="EvilTokenizer", auto_map=auto_map)
-    change(copy, "config.json", **KIMI)
+    change_json(copy / "tokenizer_config.json", tokenizer_class="EvilTokenizer", auto_map=auto_map)
+    change_json(copy / "config.json", **KIMI)
     config = deepseek_v3.ModelArgs.from_dict(json.loads((copy / "config.json").read_text()))
     weights = dict(tree_flatten(deepseek_v3.Model(config).parameters()))
     mx.save_safetensors(str(copy / "model.safetensors"), weights)

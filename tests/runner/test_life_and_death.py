@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import adapter
 from reconciler.runner.model.files import inspect
-from reconciler.runner.process.config import read_config
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode
@@ -29,7 +25,8 @@ from reconciler.wire.generation import Accepted, Delta, Failed, Finished
 from reconciler.wire.group import Join
 from reconciler.wire.launch import ExitCode, Phase, RankConfig
 
-from .ranks import READY_SECONDS, Group, Rank, configs, connected, question, running, short_directory
+from .conftest import change_json
+from .ranks import READY_SECONDS, Rank, configs, connected, question, running, short_directory
 from .sealing import call, sealed_call
 
 PHASES = [Phase.STARTING, Phase.RENDEZVOUS, Phase.LOADING, Phase.WARM, Phase.READY]
@@ -39,12 +36,6 @@ def join_of(config: RankConfig, model: Path, **changes: object) -> bytes:
     mlx, mlx_lm = adapter.versions()
     join = Join(1, config.id.epoch, mlx, mlx_lm, inspect(str(model)).digest)
     return encode(to_wire(dataclasses.replace(join, **changes)))  # type: ignore[arg-type]
-
-
-def _a_dead_rank_ends_the_idle_other(group: Group) -> None:
-    group.ranks[1].process.kill()
-    assert group.ranks[0].exit_code() == ExitCode.PEER_LOST
-    assert "rank 1 is gone" in group.ranks[0].last.detail
 
 
 async def test_a_rank_killed_while_generating_ends_the_others(endless: Path) -> None:
@@ -89,11 +80,8 @@ def test_a_rank_leaves_no_compiled_code_that_one_killed_meanwhile_would_leave_by
     left = tmp_path / "left"
     left.mkdir()
     (config,) = configs(endless, tmp_path, 1)
-    rank = Rank(config, tmp_path, variables={"TMPDIR": str(left)})
-    try:
+    with Rank(config, tmp_path, variables={"TMPDIR": str(left)}) as rank:
         rank.wait_for(Phase.READY)
-    finally:
-        rank.end()
     assert list(left.iterdir()) == []
 
 
@@ -104,13 +92,10 @@ def test_an_idle_rank_ends_at_once_when_terminated_and_removes_a_stale_socket_at
         (config,) = configs(endless, directory, 1)
         with socket.socket(socket.AF_UNIX) as stale:
             stale.bind(config.socket)
-        rank = Rank(config, directory)
-        try:
+        with Rank(config, directory) as rank:
             rank.wait_for(Phase.READY)
             os.kill(rank.process.pid, signal.SIGTERM)
             assert rank.exit_code() == ExitCode.OK
-        finally:
-            rank.end()
 
 
 async def test_a_rank_whose_shim_is_gone_ends_as_an_orphan_even_inside_a_collective_that_never_ends(
@@ -152,43 +137,35 @@ def test_a_control_port_is_for_one_rank_and_a_rank_terminated_before_it_is_ready
 ) -> None:
     with short_directory() as directory:
         first, _ = configs(endless, directory, 2)
-        waiting = Rank(first, directory)
-        try:
+        with Rank(first, directory) as waiting:
             call(first.control).close()
             with pytest.raises(RankEnd, match="cannot listen") as end:
                 control_channel.lead(first, Join(0, 1, "", "", ""))
             assert end.value.code == ExitCode.PORT_IN_USE
             os.kill(waiting.process.pid, signal.SIGTERM)
             assert waiting.exit_code() == ExitCode.OK
-        finally:
-            waiting.end()
 
 
 def test_a_rank_that_is_told_to_end_has_done_so_whatever_the_interrupted_code_makes_of_it(
-    endless: Path, tmp_path: Path
+    copy: Path, tmp_path: Path
 ) -> None:
     """As lazy imports do, which turn every error within them into one of their own."""
-    model, reached = tmp_path / "model", tmp_path / "reached"
-    shutil.copytree(endless, model)
-    content = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps({**content, "model_file": "own.py"}))
-    (model / "own.py").write_text(
+    reached = tmp_path / "reached"
+    change_json(copy / "config.json", model_file="own.py")
+    (copy / "own.py").write_text(
         f"import pathlib, time\npathlib.Path({str(reached)!r}).touch()\n"
         "class Lazy(Exception):\n    pass\n"
         "try:\n    time.sleep(60)\nexcept Exception as error:\n    raise Lazy('no such module') from error\n"
     )
     with short_directory() as directory:
-        (config,) = configs(model, directory, 1, trust_remote_code=True)
-        rank = Rank(config, directory)
-        try:
+        (config,) = configs(copy, directory, 1, trust_remote_code=True)
+        with Rank(config, directory) as rank:
             deadline = time.monotonic() + READY_SECONDS
             while not reached.exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             os.kill(rank.process.pid, signal.SIGTERM)
             assert rank.exit_code() == ExitCode.OK
-        finally:
-            rank.end()
 
 
 @pytest.mark.parametrize("closing", [True, False], ids=["dies", "hangs"])
@@ -199,8 +176,7 @@ def test_a_peer_that_dies_or_hangs_while_mlx_connects_does_not_leave_a_rank_wait
         # who hangs is waited for as long as that
         first, _ = configs(endless, directory, 2, rendezvous_seconds=60.0 if closing else 5.0)
         word = join_of(first, endless)
-        rank = Rank(first, directory)
-        try:
+        with Rank(first, directory) as rank:
             peer = sealed_call(first.control, first.secret)
             peer.send(word)
             assert peer.next_frame()["problem"] == ""
@@ -210,36 +186,14 @@ def test_a_peer_that_dies_or_hangs_while_mlx_connects_does_not_leave_a_rank_wait
             code = rank.exit_code()
             peer.close()
             assert code == (ExitCode.PEER_LOST if closing else ExitCode.RENDEZVOUS)
-        finally:
-            rank.end()
 
 
 def test_ranks_of_different_versions_refuse_to_form_a_group(endless: Path) -> None:
     with short_directory() as directory:
         first, _ = configs(endless, directory, 2)
-        rank = Rank(first, directory)
-        try:
+        with Rank(first, directory) as rank:
             with contextlib.closing(sealed_call(first.control, first.secret)) as peer:
                 peer.send(join_of(first, endless, mlx_lm="0.1"))
                 assert "mlx-lm version" in peer.next_frame()["problem"]
             assert rank.exit_code() == ExitCode.UNEQUAL
             assert "mlx-lm version" in rank.last.detail
-        finally:
-            rank.end()
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"batch_max": 0}, "batch_max is 0, but must be at least 1"),
-        ({"context": 2_000_000}, "context is 2000000, expected 2 to 1048576"),
-    ],
-)
-def test_a_configuration_that_cannot_work_is_refused(
-    endless: Path, tmp_path: Path, changes: dict[str, Any], sentence: str
-) -> None:
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(to_wire(configs(endless, tmp_path, 1, **changes)[0])))
-    with pytest.raises(RankEnd, match=sentence) as end:
-        read_config(str(path))
-    assert end.value.code == ExitCode.CONFIG

@@ -19,18 +19,14 @@ from .ranks import Rank, configs, connected, short_directory
 @pytest.mark.needs("linux")
 def test_spares_that_are_told_who_they_are_form_a_group_and_answer(tiny: Path) -> None:
     with short_directory() as directory:
-        ranks = [Rank(config, directory, spare=True) for config in configs(tiny, directory, 2)]
-        try:
-            for rank in ranks:
-                rank.begin()
-            for rank in ranks:
+        first, second = configs(tiny, directory, 2)
+        with Rank(first, directory, spare=True) as leader, Rank(second, directory, spare=True) as follower:
+            leader.begin()
+            follower.begin()
+            for rank in (leader, follower):
                 rank.wait_for(Phase.READY)
                 assert Path(f"/proc/{rank.process.pid}/cwd").resolve() == directory.resolve()
-            reply = asyncio.run(answer_tokens(ranks[0].config.socket))
-            assert len(reply) == 3
-        finally:
-            for rank in ranks:
-                rank.end()
+            assert len(asyncio.run(answer_tokens(first.socket))) == 3
 
 
 async def answer_tokens(socket: str) -> list[int]:
@@ -41,14 +37,11 @@ async def answer_tokens(socket: str) -> list[int]:
 def test_a_spare_that_nobody_needs_ends_without_a_word(tiny: Path) -> None:
     with short_directory() as directory:
         (config,) = configs(tiny, directory, 1)
-        rank = Rank(config, directory, spare=True)
-        try:
+        with Rank(config, directory, spare=True) as rank:
             assert rank.process.stdin is not None
             rank.process.stdin.close()
             assert rank.exit_code() == ExitCode.OK
             assert rank.reports == []
-        finally:
-            rank.end()
 
 
 def started_anew(rank: Rank) -> bool:
@@ -65,8 +58,9 @@ def test_a_spare_that_has_examined_weights_serves_them_and_begins_anew_for_anyth
 ) -> None:
     with short_directory() as directory:
         (config,) = configs(tiny, directory, 1)
-        rank = Rank(dataclasses.replace(config, fast_synch=case == "fast synch"), directory, spare=True)
-        try:
+        with Rank(
+            dataclasses.replace(config, fast_synch=case == "fast synch"), directory, spare=True
+        ) as rank:
             answer = rank.examine(endless if case == "other weights" else tiny)
             assert answer["ranks_tried"] == 8
             assert answer["shares"].keys() >= {"tensor/1", "tensor/2"}
@@ -75,8 +69,6 @@ def test_a_spare_that_has_examined_weights_serves_them_and_begins_anew_for_anyth
             rank.wait_for(Phase.READY)
             assert started_anew(rank) == (case != "its own weights")
             assert len(asyncio.run(answer_tokens(config.socket))) == 3
-        finally:
-            rank.end()
 
 
 def test_a_spare_that_has_examined_weights_does_not_become_a_rank_whose_config_cannot_be_read(

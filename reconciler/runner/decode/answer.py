@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections import defaultdict, deque
 from collections.abc import Sequence
 
 from reconciler.runner.markup.parts import (
@@ -18,9 +19,8 @@ from reconciler.runner.markup.parts import (
 from reconciler.runner.model.adapter import Tokenizer
 from reconciler.runner.model.agreed_batch import Logprobs
 from reconciler.runner.model.generator import ends_of
-from reconciler.runner.model.repetition import RepetitionScanner
-from reconciler.runner.model.stop_strings import stop_scanner
 from reconciler.wire.generation import CallPart, Delta, Finished, Generate, Likely, Scored, TokenLogprobs
+from reconciler.wire.sampling import Repetition
 
 Event = Delta | Finished
 LOGPROB_MIN = -9999.0
@@ -58,7 +58,7 @@ class Answer:
         self._tokens = 0
         self._calls = _Calls(generate, prompt)
         self._detokenizer = tokenizer.detokenizer()
-        self._stop = stop_scanner(generate.stop)
+        self._stop = StopStrings(generate.stop)
         wanted = generate.repetition
         self._repetition = RepetitionScanner(wanted) if wanted is not None and wanted.pattern_max else None
         self._repeated = False
@@ -159,7 +159,7 @@ class Answer:
         if not self._generate.stop or self._tokens <= self._generate.ending.tokens_min:
             self._pending.text += text
             return
-        self._pending.text += "".join(part for _, part in self._stop.segments(text))
+        self._pending.text += self._stop.before(text)
         self.stopped = self.stopped or self._stop.over
 
     def _say_held(self) -> None:
@@ -191,9 +191,68 @@ class Answer:
                         return
 
 
-class _Calls:
-    """The calls of one answer."""
+class StopStrings:
+    """Looks for a request's stop strings in text as it comes. The one that ends first counts; of several, the longest."""
 
+    def __init__(self, stop: Sequence[str]) -> None:
+        self.found: str | None = None
+        """The string that has come: nothing after it belongs to the answer."""
+        self._stop = stop
+        self._held = ""
+
+    @property
+    def over(self) -> bool:
+        return self.found is not None
+
+    def before(self, text: str) -> str:
+        """Return the text before a stop string, without what may be the beginning of one: it is held."""
+        text = self._held + text
+        found = [(at + len(stop), at) for stop in self._stop if (at := text.find(stop)) >= 0]
+        if found:
+            end, at = min(found)
+            self.found, self._held = text[at:end], ""
+            return text[:at]
+        begins = (at for at in range(len(text)) if any(stop.startswith(text[at:]) for stop in self._stop))
+        at = next(begins, len(text))
+        self._held = text[at:]
+        return text[:at]
+
+    def rest(self) -> str:
+        """Return the text that is held, once no stop string follows from it."""
+        held, self._held = self._held, ""
+        return held
+
+
+class RepetitionScanner:
+    """Looks whether the last tokens of an answer are one pattern, many times in a row, as vLLM does at the end of each step
+    (vllm/v1/core/sched/utils.py).
+
+    A step costs as much as its token is frequent among the last ``Repetition.pattern_max`` tokens.
+    """
+
+    def __init__(self, wanted: Repetition) -> None:
+        self._wanted = wanted
+        self._count = 0
+        self._places: defaultdict[int, deque[int]] = defaultdict(deque)
+        """The places of each of the last tokens, oldest first."""
+        self._equal: dict[int, int] = {}
+        """By distance: the number of tokens at the end that are each equal to the token that far before it."""
+
+    def repeats(self, token: int) -> bool:
+        """Take the next token. Returns whether the answer ends with a pattern that is there often enough."""
+        wanted, at, places = self._wanted, self._count, self._places[token]
+        self._count += 1
+        while places and at - places[0] > wanted.pattern_max:
+            places.popleft()
+        self._equal = {at - place: self._equal.get(at - place, 0) + 1 for place in places}
+        places.append(at)
+        return any(
+            distance >= wanted.pattern_min and equal >= distance * (wanted.count - 1)
+            for distance, equal in self._equal.items()
+        )
+
+
+class _Calls:
     def __init__(self, generate: Generate, prompt: Sequence[int]) -> None:
         self.complete = 0
         self._generate = generate

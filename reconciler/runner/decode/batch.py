@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import mlx.core as mx
 
 from reconciler.runner.model.adapter import ending_of
 from reconciler.runner.model.agreed_batch import Choice, Constraint
@@ -60,23 +63,12 @@ class Batch:
         return len(self._live)
 
     @property
-    def prefix_bytes(self) -> int:
-        """Return the memory of the prefix cache on this rank."""
-        return sum(part.nbytes for cache in self._entries.values() for part in cache)
-
-    @property
-    def cache_bytes(self) -> int:
-        """Return the memory of the sequences in the batch on this rank."""
-        return self._generator.cache_bytes
-
-    @property
     def next_step(self) -> int:
         """Return the number that the next ``Step`` must have."""
         return self._steps
 
     @property
     def next_uid(self) -> int:
-        """Return the uid of the next insertion."""
         return self._inserted
 
     def run(self, step: Step, own: Mapping[int, Own] | None = None) -> tuple[list[Read], list[Token]]:
@@ -203,3 +195,18 @@ def known_endings() -> Iterator[None]:
         raise known from error
     except MemoryError:
         raise RankEnd(ExitCode.MEMORY, "this node has too little memory for the batch") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class Pulse:
+    """A small collective in a group that nobody asks anything: queue pairs that are not used for long decay."""
+
+    group: Any
+    """An ``mx.distributed.Group``."""
+    seconds: float
+    """The time without a step after which it is done."""
+
+    def beat(self) -> None:
+        """Do it, as all ranks do now. Raises ``RankEnd`` where the network fails; hangs where that hangs."""
+        with known_endings():
+            mx.eval(mx.distributed.all_sum(mx.array([1]), group=self.group))

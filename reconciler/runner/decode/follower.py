@@ -12,8 +12,7 @@ from reconciler.wire.codec import WireError, decode
 from reconciler.wire.group import FOLLOWER_RECEIVES, KeepAlive, Leave, Step
 from reconciler.wire.launch import ExitCode, Phase
 
-from .batch import Batch
-from .keep_alive import Pulse
+from .batch import Batch, Pulse
 
 
 def follow_steps(

@@ -109,7 +109,6 @@ class Orders:
 
     @property
     def none(self) -> bool:
-        """Return whether there are no orders."""
         return not (self.tickets or self.cancelled or self.draining)
 
 

@@ -30,11 +30,9 @@ class _Lane:
 
     @property
     def longest(self) -> int:
-        """Return the length of the longest sequence."""
         return self.steps + max(self.begun.values())
 
     def lengths(self) -> list[int]:
-        """Return the lengths of all sequences."""
         return [self.steps + length for length in self.begun.values()]
 
 
@@ -51,11 +49,6 @@ class Lanes:
         """Sequences that are not decoded yet, and the lengths of their prompts."""
         self._safe_steps = 0
         """As long as nothing comes or goes, there is room for so many steps more."""
-
-    @property
-    def decoding(self) -> bool:
-        """Return whether any sequence is decoded."""
-        return bool(self._lanes)
 
     def have_room(self, length: int) -> bool:
         """Return whether there is room for one more sequence, with a prompt of so many tokens."""

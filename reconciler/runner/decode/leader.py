@@ -18,9 +18,8 @@ from reconciler.wire.measuring import Measured
 from reconciler.wire.sampling import Sampling
 
 from .answer import Answer
-from .batch import Batch, Own
+from .batch import Batch, Own, Pulse
 from .inbox import Inbox, Ticket
-from .keep_alive import Pulse
 from .lanes import Lanes
 from .order import Order, together
 from .pacing import TOKENS_MIN, Pacing
@@ -70,12 +69,10 @@ class Leader:
         """Decode one short completion on the same path as every later one, and discard it."""
         insertion = Insertion(tuple(prompt), tokens_max, Sampling(temperature=0.0))
         step = Step(self._batch.next_step, insert=(insertion,), read=(Reading((self._batch.next_uid,)),))
-        self._say(step)
-        self._batch.run(step)
-        while self._batch.live:
-            step = Step(self._batch.next_step)
+        while step.insert or self._batch.live:
             self._say(step)
             self._batch.run(step)
+            step = Step(self._batch.next_step)
 
     def serve(self, post: Post, pulse: Pulse | None = None) -> None:
         """Answer requests until the inbox has drained, with the pulse of a group whose links decay. Raises
@@ -112,7 +109,8 @@ class Leader:
                 gauging = Gauging(measure.rounds, measure.small_bytes, measure.large_bytes)
                 self._step(gauging=gauging)
                 paces = self._batch.paces
-                self._send(ticket, [paces.as_measured(request, gauging) if paces else _unmeasured(request)])
+                unmeasured = Failed(request, "invalid_request", "this rank cannot measure")
+                self._send(ticket, [paces.as_measured(request, gauging) if paces else unmeasured])
             self._ended += 1
 
     def _wait(self, tickets: Iterable[Ticket]) -> None:
@@ -168,7 +166,6 @@ class Leader:
         self._waiting.append(ticket)
 
     def _own(self) -> dict[int, Own]:
-        """Return the facts about sequences that only this rank knows."""
         return {
             uid: Own(ticket.logprobs, ticket.matcher, ticket.scores) for uid, ticket in self._running.items()
         }
@@ -339,10 +336,6 @@ def _unheld(request: str, matcher: Matcher) -> Failed:
     # Not ``internal``: the same form would fail in the next group as well.
     text = f"the answer cannot be held to its form any longer: {matcher.failure}"
     return Failed(request, "invalid_request", text, matcher.path)
-
-
-def _unmeasured(request: str) -> Failed:
-    return Failed(request, "invalid_request", "this rank cannot measure")
 
 
 def _drop_events(events: Mapping[Any, Sequence[object]]) -> None:

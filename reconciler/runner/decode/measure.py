@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -31,7 +31,6 @@ class Paces:
     links: tuple[LinkPace, ...]
 
     def as_measured(self, request: str, gauging: Gauging) -> Measured:
-        """Return the answer to a request."""
         bounded = _bounded(gauging)
         return Measured(
             request,
@@ -77,7 +76,7 @@ class Gauge:
     def _compute(self) -> float:
         side = mx.ones((MATRIX_SIDE, MATRIX_SIDE))
         mx.eval(side @ side)  # the first is slower
-        return _median(_timed(lambda: mx.eval(side @ side), COMPUTE_ROUNDS))
+        return _median(lambda: mx.eval(side @ side), COMPUTE_ROUNDS)
 
     def _sum(self, size: int, rounds: int, going_on: Callable[[], None]) -> float:
         values = mx.ones((max(1, size // 4),))
@@ -88,7 +87,7 @@ class Gauge:
             going_on()
 
         add()
-        return _median(_timed(add, rounds))
+        return _median(add, rounds)
 
     def _echo(self, pair: tuple[int, int], size: int, rounds: int) -> float:
         """Return the seconds for one way; 0 on ranks that do not take part. All ranks begin together."""
@@ -107,7 +106,7 @@ class Gauge:
                     mx.eval(mx.distributed.recv_like(values, other, group=self._group))
 
         turn()
-        return _median(_timed(turn, rounds)) / 2
+        return _median(turn, rounds) / 2
 
     def _barrier(self) -> None:
         mx.eval(mx.distributed.all_sum(mx.ones((1,)), group=self._group))
@@ -140,12 +139,10 @@ def _bounded(gauging: Gauging) -> Gauging:
     )
 
 
-def _timed(work: Callable[[], None], rounds: int) -> Iterator[float]:
+def _median(work: Callable[[], None], rounds: int) -> float:
+    seconds = []
     for _ in range(rounds):
         began = time.perf_counter()
         work()
-        yield time.perf_counter() - began
-
-
-def _median(seconds: Iterator[float]) -> float:
+        seconds.append(time.perf_counter() - began)
     return statistics.median(seconds)

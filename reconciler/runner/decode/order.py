@@ -7,7 +7,7 @@ those the first that came. None is passed over for long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from .inbox import Ticket
 
@@ -20,25 +20,34 @@ PADDING_MIN = 64
 PADDING_SHARE = 4
 
 
-class Order:
-    """The turns of clients."""
+class Turns:
+    """Tokens that count as read of each client that has any to read."""
 
     def __init__(self) -> None:
-        self._read: dict[str, int] = {}
-        """Tokens that count as read of each client that has any to read."""
+        self.read: dict[str, int] = {}
+
+    def among(self, clients: Set[str]) -> None:
+        """Forget all other clients; a new one is where the last of these is."""
+        self.read = {client: read for client, read in self.read.items() if client in clients}
+        least = min(self.read.values(), default=0)
+        self.read.update((client, least) for client in clients - self.read.keys())
+
+
+class Order:
+    """The order of requests, by the turns of their clients."""
+
+    def __init__(self) -> None:
+        self._turns = Turns()
 
     def of(self, tickets: Iterable[Ticket]) -> list[Ticket]:
         """Return the requests with something to read, those first that are to be read first."""
         unread = list(tickets)
-        clients = {ticket.client for ticket in unread}
-        self._read = {client: read for client, read in self._read.items() if client in clients}
-        least = min(self._read.values(), default=0)
-        self._read.update((client, least) for client in clients - self._read.keys())
+        self._turns.among({ticket.client for ticket in unread})
         return sorted(
             unread,
             key=lambda ticket: (
                 ticket.passed_over < PASSED_OVER_MAX,
-                self._read[ticket.client],
+                self._turns.read[ticket.client],
                 _level(ticket.read - ticket.reused),
                 ticket.number,
             ),
@@ -46,7 +55,7 @@ class Order:
 
     def read(self, ticket: Ticket, tokens: int) -> None:
         """Note that the next step reads so many tokens of a request."""
-        self._read[ticket.client] += tokens
+        self._turns.read[ticket.client] += tokens
         ticket.passed_over = 0
 
 

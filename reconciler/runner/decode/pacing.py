@@ -103,7 +103,6 @@ class _Line:
         return max(0.0, left / self._each)
 
     def add(self, tokens: int, seconds: float) -> None:
-        """Note one measurement."""
         self._weight = 1 + (1 - WEIGHT) * self._weight
         share = 1 / self._weight
         self._mean_tokens += share * (tokens - self._mean_tokens)

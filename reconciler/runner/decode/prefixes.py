@@ -32,12 +32,10 @@ def packed(tokens: Iterable[int]) -> Packed:
 
 
 def count(tokens: Packed) -> int:
-    """Return the number of tokens."""
     return len(tokens) // TOKEN_BYTES
 
 
 def first(tokens: Packed, length: int) -> Packed:
-    """Return the first tokens."""
     return tokens[: length * TOKEN_BYTES]
 
 
@@ -89,12 +87,10 @@ class Prefixes:
 
     @property
     def names(self) -> set[Prefix]:
-        """Return the names of all entries."""
         return {entry.name for entry in self._entries}
 
     @property
     def kept(self) -> KeptPrefixes:
-        """Return the size of the cache."""
         return KeptPrefixes(self.bytes, self._bytes_max, len(self._entries), self.evictions)
 
     @property
@@ -110,9 +106,7 @@ class Prefixes:
     def find(self, tokens: Packed) -> tuple[Prefix, int] | None:
         """Return the entry that saves the most of a prompt's tokens, and how many; at least one is left to compute."""
         found = self._best(tokens)
-        if found is None:
-            return None
-        return found[0].name, found[1]
+        return (found[0].name, found[1]) if found else None
 
     def use(self, tokens: Packed) -> tuple[Prefix, int] | None:
         """Return the same as ``find``, and count a use of the entry."""

@@ -38,7 +38,6 @@ class Reuse:
 
     @property
     def kept(self) -> KeptPrefixes:
-        """Return the size of the cache."""
         return self._prefixes.kept
 
     def change(self) -> tuple[tuple[Prefix, ...], tuple[Prefix, ...]]:

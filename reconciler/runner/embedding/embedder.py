@@ -30,12 +30,8 @@ class Embedder:
         states."""
         self._model = model
         self._pooling = pooling
-        self._size = self._checked(size)
-
-    @property
-    def size(self) -> int:
-        """Return the numbers of a vector."""
-        return self._size
+        self.size = self._checked(size)
+        """Numbers of a vector."""
 
     def vectors(self, texts: Sequence[tuple[int, ...]], dimensions: Sequence[int | None]) -> list[bytes]:
         """Return the vector of each text of token ids, as 32-bit numbers, the lowest byte first.
@@ -92,7 +88,7 @@ class Embedder:
         return total / len(text) if self._pooling.pool == Pool.MEAN else total
 
     def _finished(self, vector: Any, dimensions: int | None) -> Any:
-        vector = vector.astype(mx.float32)[: dimensions or self._size]
+        vector = vector.astype(mx.float32)[: dimensions or self.size]
         if self._pooling.normalize:
             vector = vector / mx.maximum(mx.linalg.norm(vector), LENGTH_MIN)
         return mx.contiguous(vector)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from reconciler.runner.decode.batch import known_endings
 from reconciler.runner.decode.inbox import Inbox, Ticket
 from reconciler.runner.decode.leader import Post
+from reconciler.runner.decode.order import Turns
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.generation import Delta, Failed, Finished
 from reconciler.wire.question import Vector
@@ -51,8 +52,6 @@ class _Work:
 
 
 class EmbeddingLoop:
-    """Answers questions for vectors until the inbox has drained."""
-
     def __init__(self, embedder: Vectors, inbox: Inbox, progress: ProgressPipe) -> None:
         self._embedder = embedder
         self._inbox = inbox
@@ -60,8 +59,7 @@ class EmbeddingLoop:
         self._texts_max = max(1, STEP_BYTES // (4 * embedder.size))
         self._numbers = itertools.count()
         self._works: list[_Work] = []
-        self._read: dict[str, int] = {}
-        """Tokens read of each client that waits."""
+        self._turns = Turns()
 
     def serve(self, post: Post) -> None:
         """Answer until the inbox has drained. Raises ``RankEnd``."""
@@ -120,13 +118,11 @@ class EmbeddingLoop:
 
     def _choose(self) -> list[tuple[_Work, int, tuple[int, ...]]]:
         """Take the texts of the next step out of their questions, as many as there is room for."""
-        clients = {work.ticket.client for work in self._works}
-        self._read = {client: read for client, read in self._read.items() if client in clients}
-        least = min(self._read.values(), default=0)
-        self._read.update((client, least) for client in clients - self._read.keys())
+        self._turns.among({work.ticket.client for work in self._works})
+        read = self._turns.read
         chosen: list[tuple[_Work, int, tuple[int, ...]]] = []
         width = 0
-        for work in sorted(self._works, key=lambda work: (self._read[work.ticket.client], work.number)):
+        for work in sorted(self._works, key=lambda work: (read[work.ticket.client], work.number)):
             while work.left:
                 longest = max(width, len(work.left[0][1]))
                 if (chosen and longest * (len(chosen) + 1) > STEP_TOKENS) or len(chosen) == self._texts_max:
@@ -134,5 +130,5 @@ class EmbeddingLoop:
                 place, tokens = work.left.pop(0)
                 chosen.append((work, place, tokens))
                 width = longest
-                self._read[work.ticket.client] += len(tokens)
+                read[work.ticket.client] += len(tokens)
         return chosen

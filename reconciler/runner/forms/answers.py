@@ -14,10 +14,9 @@ from reconciler.wire.form import Form
 
 from .calls import Calls, Tool, declared
 from .channels import channels
-from .lark import ANYTHING, NOTHING, Grammar, TooLarge, choice, many, maybe, regex, sequence
+from .lark import ANYTHING, GAP, NOTHING, Grammar, TooLarge, choice, many, maybe, regex, sequence
 from .schemas import TOOLS_BYTES_MAX, Inexpressible, Schema, arguments, dropped_patterns, parsed
 
-GAP = maybe(regex(r"\n{1,2}"))
 DROPPED_MAX = 3
 """Markers that announce the content and are no part of it."""
 
@@ -87,7 +86,7 @@ def _grammar(asked: Asked, family: Family, grammar: Grammar, ends: Sequence[str]
     if isinstance(family, Channels):
         return grammar.text(channels(family, grammar, asked.form, asked.prompt, content, calls))
     return grammar.text(
-        sequence(_reasoning(family, grammar, asked, calls), _body(family, grammar, asked, content, calls))
+        sequence(_reasoning(family, grammar, asked), _body(family, grammar, asked, content, calls))
     )
 
 
@@ -129,7 +128,7 @@ def _callable(asked: Asked) -> list[Tool]:
     return found
 
 
-def _reasoning(family: Family, grammar: Grammar, asked: Asked, calls: Calls | None) -> str:
+def _reasoning(family: Family, grammar: Grammar, asked: Asked) -> str:
     """Return the reasoning and its end marker: the prompt has begun it, or else the model may begin it."""
     tail = asked.prompt.rstrip()
     opened = family.opened(asked.prompt)
@@ -157,16 +156,13 @@ def _free(family: Family, grammar: Grammar, calls: Calls | None) -> str:
     text = grammar.terminal(regex(ANYTHING))
     if calls is None or family.format is None:
         return text
+    parts = [sequence(grammar.until(start), calls.after(start)) for start in family.format.starts]
     if family.format.bare:
-        parts = [sequence(grammar.until(start), calls.after(start)) for start in family.format.starts]
         return choice(
             sequence(maybe(regex(r"\s+")), calls.after("")),
             sequence(regex(r"\s*[^{\s]"), many(choice(*parts)), text),
             NOTHING,
         )
-    parts = [sequence(grammar.until(start), calls.after(start)) for start in family.format.starts]
-    for marker in family.dropped:
-        parts.append(sequence(text, grammar.literal(marker)))
-    for start, end in family.thinking:
-        parts.append(sequence(grammar.until(start), grammar.until(end)))
+    parts += [sequence(text, grammar.literal(marker)) for marker in family.dropped]
+    parts += [sequence(grammar.until(start), grammar.until(end)) for start, end in family.thinking]
     return sequence(many(choice(*parts)), text)

@@ -17,20 +17,16 @@ from reconciler.runner.markup.loose_calls import LooseCalls
 from reconciler.runner.markup.nested_calls import NestedCalls
 from reconciler.runner.markup.tagged_calls import TaggedCalls
 
-from .lark import Grammar, choice, escaped, many, maybe, quoted, regex, sequence
+from .lark import GAP, Grammar, choice, escaped, many, quoted, regex, sequence
 from .schemas import Schema
 from .values import Loose, Nested, Tagged, spelled
 
-GAP = maybe(regex(r"\n{1,2}"))
-"""Line breaks between parts that stand on lines of their own."""
 NUMBER = regex("[0-9]{1,3}")
 ID = regex("[A-Za-z0-9_-]{1,40}")
 
 
 @dataclasses.dataclass(frozen=True)
 class Tool:
-    """A tool that may be called."""
-
     name: str
     path: str
     """The path of its parameters in the request."""
@@ -64,16 +60,13 @@ class Calls:
         blocks = [sequence(self._literal(start), self.after(start)) for start in starts[:1] or ("",)]
         if self._format.bare:
             blocks.append(self.after(""))
-        block = choice(*blocks)
-        if not self.several:
-            return block
-        return sequence(block, many(sequence(GAP, block)))
+        return self._series(choice(*blocks), GAP)
 
     def after(self, start: str) -> str:
         """Return what follows the text that begins a call or several."""
         match self._format:
             case JsonCalls() as format:
-                return self._json(format, start)
+                return self._json(format)
             case HeadedCalls() as format:
                 return self._headed(format, start)
             case TaggedCalls() as format:
@@ -97,17 +90,18 @@ class Calls:
         written = [end for end in ends if end not in self._ends]
         return self._literal(written[0]) if written and len(written) == len(ends) else ""
 
+    def _series(self, one: str, separator: str) -> str:
+        """Return one, or several if there may be more than one call."""
+        return sequence(one, many(sequence(separator, one))) if self.several else one
+
     def _each(self, write: Callable[[Tool], str]) -> str:
         return self._grammar.rule(choice(*(self._grammar.rule(write(tool)) for tool in self.tools)))
 
-    def _json(self, format: JsonCalls, start: str) -> str:
+    def _json(self, format: JsonCalls) -> str:
         one = self._each(lambda tool: self._object(format, tool))
         if format.bare:
-            series = sequence(one, many(sequence(regex("[,;] ?"), one))) if self.several else one
-            return series
-        listed = sequence(
-            quoted("["), one, many(sequence(regex(", ?"), one)) if self.several else "", quoted("]")
-        )
+            return self._series(one, regex("[,;] ?"))
+        listed = sequence(quoted("["), self._series(one, regex(", ?")), quoted("]"))
         return sequence(GAP, choice(one, listed), GAP, self._end(format.ends))
 
     def _object(self, format: JsonCalls, tool: Tool) -> str:
@@ -121,11 +115,10 @@ class Calls:
     def _headed(self, format: HeadedCalls, start: str) -> str:
         one = self._each(lambda tool: self._with_head(format, tool))
         if start != format.section:
-            listed = self._json(format.listed, start) if format.listed else None
+            listed = self._json(format.listed) if format.listed else None
             return choice(one, listed) if listed else one
         call = sequence(self._literal(format.call), one)
-        block = sequence(call, many(sequence(GAP, call))) if self.several else call
-        return sequence(GAP, block, GAP, self._end(format.section_ends))
+        return sequence(GAP, self._series(call, GAP), GAP, self._end(format.section_ends))
 
     def _with_head(self, format: HeadedCalls, tool: Tool) -> str:
         arguments = self.arguments(tool)
@@ -157,8 +150,7 @@ class Calls:
         one = sequence(self._literal(call) if call else "", self._each(write))
         if not call:
             return one
-        block = sequence(one, many(sequence(GAP, one))) if self.several else one
-        return sequence(GAP, block, GAP, self._end(format.region_ends[:1]))
+        return sequence(GAP, self._series(one, GAP), GAP, self._end(format.region_ends[:1]))
 
     def _head_end(self, format: TaggedCalls) -> str:
         """Return what ends a name, unless the first argument or the end of the call does."""
@@ -173,12 +165,9 @@ class Calls:
             return sequence(opened, values.arguments(tool.schema, tool.path), quoted(format.closes))
 
         one = self._each(write)
-        block = sequence(one, many(sequence(regex(", ?"), one))) if self.several else one
         if format.listed:
-            block = sequence(quoted("["), block, quoted("]"))
-        elif self.several:
-            block = one
-        return sequence(block, self._end(format.ends))
+            one = sequence(quoted("["), self._series(one, regex(", ?")), quoted("]"))
+        return sequence(one, self._end(format.ends))
 
     def _nested(self, format: NestedCalls) -> str:
         values = Nested(self._grammar, format)
@@ -190,11 +179,9 @@ class Calls:
             return sequence(head, GAP, inside, self._literal(format.mark + "</invoke>"))
 
         one = self._each(write)
-        block = sequence(one, many(sequence(GAP, one))) if self.several else one
-        return sequence(GAP, block, GAP, self._literal(format.mark + "</tool_call>"))
+        return sequence(GAP, self._series(one, GAP), GAP, self._literal(format.mark + "</tool_call>"))
 
 
 def declared(tool: Any) -> tuple[str, Any]:
-    """Return name and parameters of a tool as a request has it."""
     function = tool.get("function") or {}
     return str(function.get("name", "")), function.get("parameters")

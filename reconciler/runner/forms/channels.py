@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 from reconciler.runner.markup.channels import Channels
 from reconciler.wire.form import Form
@@ -10,141 +10,87 @@ from reconciler.wire.form import Form
 from .calls import Calls
 from .lark import ANYTHING, Grammar, choice, many, maybe, quoted, regex, sequence
 
+_HEADS: Mapping[str, tuple[str, str, str]] = {
+    "harmony": ("<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>", "<|end|>"),
+    "muse": (" to=self<|message|>", " to=user<|message|>", "<|eom|>"),
+}
+"""Of families whose messages may be thoughts, and asides that other messages follow: the heads of both, and their end."""
+
 
 def channels(
     family: Channels, grammar: Grammar, form: Form, prompt: str, content: str, calls: Calls | None
 ) -> str:
     """Return the grammar of an answer. ``content`` is empty where it may be any. Raises ``Inexpressible``."""
-    written: dict[str, type[_Messages]] = {
-        "harmony": _Harmony,
-        "muse": _Muse,
-        "functionary-3.2": _Functionary,
-    }
-    return written[family.name](family, grammar, calls).answer(form, prompt, content)
-
-
-class _Messages(ABC):
-    """The common part of all such families: messages of text and of calls."""
-
-    def __init__(self, family: Channels, grammar: Grammar, calls: Calls | None) -> None:
-        self._family = family
-        self._grammar = grammar
-        self._calls = calls
-        self._text = grammar.terminal(regex(ANYTHING))
-
-    @abstractmethod
-    def answer(self, form: Form, prompt: str, content: str) -> str:
-        """Return an answer from its first message on."""
-
-    @abstractmethod
-    def said(self, content: str) -> str:
-        """Return a message for the client."""
-
-    @abstractmethod
-    def called(self, calls: Calls) -> str:
-        """Return messages that call tools."""
-
-    def literal(self, text: str) -> str:
-        return self._grammar.literal(text)
-
-    def next(self) -> str:
-        """Return what begins another message."""
-        return self.literal(self._family.begins[0])
-
-
-class _Thinking(_Messages):
-    """A family whose messages may be thoughts and asides too; the last message ends the answer."""
-
-    @abstractmethod
-    def thought(self) -> str:
-        """Return a message of reasoning, with its end."""
-
-    @abstractmethod
-    def aside(self) -> str:
-        """Return a message for the client that others follow, with its end."""
-
-    def answer(self, form: Form, prompt: str, content: str) -> str:
-        thoughts = many(sequence(self.thought(), self.next()))
-        ends: list[str] = []
-        if not form.calls_required:
-            ends.append(self.said(content or self._text))
-        if self._calls:
-            ends.append(self.called(self._calls))
-        if not (form.calls_required or content):
-            thoughts = many(
-                choice(sequence(self.thought(), self.next()), sequence(self.aside(), self.next()))
-            )
-        return sequence(thoughts, choice(*ends))
-
-    def until(self, end: str) -> str:
-        """Return a text up to what ends its message, and with it."""
-        family = self._family
-        return self._grammar.until(end, [stop for stop in (*family.ends, *family.begins) if stop != end])
-
-
-class _Harmony(_Thinking):
-    def thought(self) -> str:
-        return sequence(self.literal("<|channel|>analysis<|message|>"), self.until("<|end|>"))
-
-    def aside(self) -> str:
-        return sequence(self.literal("<|channel|>commentary<|message|>"), self.until("<|end|>"))
-
-    def said(self, content: str) -> str:
-        return sequence(self.literal("<|channel|>final<|message|>"), content)
-
-    def called(self, calls: Calls) -> str:
-        kind = choice(sequence(maybe(quoted(" ")), self.literal("<|constrain|>json")), quoted(" json"), '""')
-        found = []
-        for tool in calls.tools:
-            arguments = sequence(kind, self.literal("<|message|>"), calls.arguments(tool))
-            found.append(
-                choice(
-                    sequence(self.literal(f"<|channel|>commentary to=functions.{tool.name}"), arguments),
-                    sequence(self.literal(f" to=functions.{tool.name}<|channel|>commentary"), arguments),
-                )
-            )
-        return choice(*found)
-
-
-class _Muse(_Thinking):
-    def thought(self) -> str:
-        return sequence(self.literal(" to=self<|message|>"), self.until("<|eom|>"))
-
-    def aside(self) -> str:
-        return sequence(self.literal(" to=user<|message|>"), self.until("<|eom|>"))
-
-    def said(self, content: str) -> str:
-        return sequence(maybe(self.literal(" to=user")), self.literal("<|message|>"), content)
-
-    def called(self, calls: Calls) -> str:
-        start = self._family.format.starts[0] if self._family.format else ""
-        found = [
-            sequence(self.literal(f" to={tool.name}<|message|>{start}"), calls.only(tool).after(start))
-            for tool in calls.tools
-        ]
-        return choice(*found)
-
-
-class _Functionary(_Messages):
-    def answer(self, form: Form, prompt: str, content: str) -> str:
-        begun = prompt.endswith(">>>")
-        first = "" if begun else self.next()
-        called = self.called(self._calls) if self._calls else ""
-        more = many(sequence(self.next(), called)) if called and self._calls and self._calls.several else ""
-        only = sequence(called, more) if called else ""
-        if form.calls_required:
-            return sequence(first, only)
-        if content:
-            return sequence(first, choice(*filter(None, (self.said(content), only))))
-        if not called:
-            return sequence(first, self.said(self._text))
-        free = sequence(self.literal("all\n"), choice(sequence(self._grammar.until(">>>"), only), self._text))
-        return sequence(first, choice(only, free))
-
-    def said(self, content: str) -> str:
-        return sequence(self.literal("all\n"), content)
-
-    def called(self, calls: Calls) -> str:
-        return choice(
-            *(sequence(self.literal(f"{tool.name}\n"), calls.arguments(tool)) for tool in calls.tools)
+    text = grammar.terminal(regex(ANYTHING))
+    again = grammar.literal(family.begins[0])
+    if family.name == "functionary-3.2":
+        return sequence(
+            "" if prompt.endswith(">>>") else again,
+            _functionary(grammar, form, content or text, calls, again),
         )
+    thought, aside, end = _HEADS[family.name]
+    never = [stop for stop in (*family.ends, *family.begins) if stop != end]
+
+    def message(head: str) -> str:
+        return sequence(grammar.literal(head), grammar.until(end, never), again)
+
+    before = many(message(thought))
+    last: list[str] = []
+    if not form.calls_required:
+        last.append(sequence(_said(family, grammar), content or text))
+    if calls:
+        last.append(
+            _harmony_calls(grammar, calls)
+            if family.name == "harmony"
+            else _muse_calls(family, grammar, calls)
+        )
+    if not (form.calls_required or content):
+        before = many(choice(message(thought), message(aside)))
+    return sequence(before, choice(*last))
+
+
+def _said(family: Channels, grammar: Grammar) -> str:
+    """Return the head of the message that ends an answer."""
+    if family.name == "harmony":
+        return grammar.literal("<|channel|>final<|message|>")
+    return sequence(maybe(grammar.literal(" to=user")), grammar.literal("<|message|>"))
+
+
+def _harmony_calls(grammar: Grammar, calls: Calls) -> str:
+    kind = choice(sequence(maybe(quoted(" ")), grammar.literal("<|constrain|>json")), quoted(" json"), '""')
+    found = []
+    for tool in calls.tools:
+        arguments = sequence(kind, grammar.literal("<|message|>"), calls.arguments(tool))
+        heads = (
+            f"<|channel|>commentary to=functions.{tool.name}",
+            f" to=functions.{tool.name}<|channel|>commentary",
+        )
+        found.append(choice(*(sequence(grammar.literal(head), arguments) for head in heads)))
+    return choice(*found)
+
+
+def _muse_calls(family: Channels, grammar: Grammar, calls: Calls) -> str:
+    start = family.format.starts[0] if family.format else ""
+    return choice(
+        *(
+            sequence(grammar.literal(f" to={tool.name}<|message|>{start}"), calls.only(tool).after(start))
+            for tool in calls.tools
+        )
+    )
+
+
+def _functionary(grammar: Grammar, form: Form, content: str, calls: Calls | None, again: str) -> str:
+    """Return an answer after the beginning of its first message."""
+    said = sequence(grammar.literal("all\n"), content)
+    if calls is None:
+        return said
+    called = choice(
+        *(sequence(grammar.literal(f"{tool.name}\n"), calls.arguments(tool)) for tool in calls.tools)
+    )
+    only = sequence(called, many(sequence(again, called)) if calls.several else "")
+    if form.calls_required:
+        return only
+    if form.schema is not None or form.regex is not None:
+        return choice(said, only)
+    free = sequence(grammar.literal("all\n"), choice(sequence(grammar.until(">>>"), only), content))
+    return choice(only, free)

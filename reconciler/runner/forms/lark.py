@@ -46,7 +46,6 @@ class Grammar:
         return "\n".join(["%llguidance {}", f"start: {start}", *rules, ""])
 
     def rule(self, body: str) -> str:
-        """Return the name of a rule."""
         return self._named(body, "r", "")
 
     def terminal(self, body: str) -> str:
@@ -96,7 +95,6 @@ class Grammar:
 
 
 def piece(part: str | int) -> str:
-    """Return a piece of a marker."""
     return f"<[{part}]>" if isinstance(part, int) else quoted(part)
 
 
@@ -128,21 +126,21 @@ def without(*texts: str) -> str:
 
 
 def sequence(*parts: str) -> str:
-    """Return one after the other."""
     return " ".join(part for part in parts if part) or NOTHING
 
 
 def choice(*parts: str) -> str:
-    """Return one of them."""
     distinct = list(dict.fromkeys(parts))
     return distinct[0] if len(distinct) == 1 else "(" + " | ".join(distinct) + ")"
 
 
 def many(part: str, least: int = 0) -> str:
-    """Return any number of them."""
     return f"({part}){'+' if least else '*'}"
 
 
 def maybe(part: str) -> str:
-    """Return one of them, or none."""
     return f"({part})?"
+
+
+GAP = maybe(regex(r"\n{1,2}"))
+"""Line breaks between parts that stand on lines of their own."""

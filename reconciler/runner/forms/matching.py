@@ -77,7 +77,6 @@ class Matcher:
             raise Unfit("the part of the answer that exists already is not of the form that is asked for")
 
     def advance(self, token: int) -> None:
-        """Take the next token of the answer."""
         if self._over or self.failure:
             return
         self._over = token in self._ends
@@ -85,7 +84,6 @@ class Matcher:
             self._fail()
 
     def fill(self, words: Any) -> None:
-        """Write into a row of ``masks.words_of`` which tokens may follow."""
         if self._over or self.failure:
             return
         self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)

@@ -6,7 +6,7 @@ Which types there are is read from the tool's schema, by what reads the answer (
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from reconciler.runner.markup.calls import inlined
@@ -15,11 +15,10 @@ from reconciler.runner.markup.nested_calls import NestedCalls
 from reconciler.runner.markup.tagged_calls import CDATA, TaggedCalls
 from reconciler.runner.markup.values import takes_text
 
-from .lark import NOTHING, Grammar, choice, escaped, many, maybe, quoted, regex, sequence
+from .lark import GAP, NOTHING, Grammar, choice, escaped, many, maybe, quoted, regex, sequence
 from .schemas import Inexpressible, Schema, counted
 from .texts import as_text, bodies, chosen_of, free_text, never_first, texts
 
-GAP = maybe(regex(r"\n{1,2}"))
 KEY = regex("[A-Za-z_][A-Za-z0-9_]{0,63}")
 DEPTH_MAX = 16
 """Levels of values within one argument."""
@@ -45,19 +44,33 @@ def spelled(grammar: Grammar, template: str, parts: Mapping[str, str]) -> str:
     return sequence(*found, grammar.literal(template[at:]) if at < len(template) else "")
 
 
-def _object_schema(schema: Schema, path: str) -> tuple[Mapping[str, Any], Sequence[str]]:
-    """Return the properties of an object, and which are required. Raises ``Inexpressible``."""
+def _members(schema: Schema, path: str, write: Callable[[str, Any, str], str]) -> Iterator[tuple[str, bool]]:
+    """Yield the properties of an object as ``write`` writes them, by name, schema and path, and whether each is required.
+    Raises ``Inexpressible``."""
     for key in sorted(_OF_OBJECTS & schema.keys()):
         raise Inexpressible(f"{path}.{key}", f"this model's calls cannot be held to {key} here")
     properties, required = schema.get("properties") or {}, schema.get("required") or ()
     for name in required:
         if name not in properties:
             raise Inexpressible(f"{path}.required", f"{name} is not among the properties")
-    return properties, required
+    for name, given in properties.items():
+        yield write(name, given, f"{path}.properties.{name}"), name in required
 
 
-def _definitions(schema: Schema) -> dict[str, Any]:
-    return {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+def _in_order(grammar: Grammar, members: Iterable[tuple[str, bool]]) -> str:
+    return sequence(*(one if required else maybe(grammar.rule(one)) for one, required in members))
+
+
+def _with_definitions(given: Any, schema: Schema) -> Schema:
+    """Return the schema of a property with the definitions around it, to which it may refer."""
+    definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    return {**definitions, **(given if isinstance(given, Mapping) else {})}
+
+
+def _writable(name: str, path: str) -> str:
+    if not NAME.fullmatch(name):
+        raise Inexpressible(path, "this model cannot write this name")
+    return name
 
 
 class Tagged:
@@ -68,24 +81,19 @@ class Tagged:
         self._format = format
 
     def arguments(self, schema: Schema | None, path: str) -> str:
-        """Return all arguments of a call."""
         if schema is None:
             return many(sequence(self._begin(KEY, True), self._text({}, path), GAP))
-        definitions = _definitions(schema)
-        properties, required = _object_schema(schema, path)
         readable = inlined(schema).get("properties") or {}
-        written = []
-        for name, given in properties.items():
-            where = f"{path}.properties.{name}"
+
+        def write(name: str, given: Any, where: str) -> str:
             textual = takes_text(readable[name])
-            value = (
-                self._texts(readable[name], where)
-                if textual
-                else self._json({**definitions, **_as_schema(given)})
-            )
-            one = sequence(self._begin(quoted(name), textual), value, GAP)
-            written.append(one if name in required else maybe(self._grammar.rule(one)))
-        return sequence(*written)
+            if textual:
+                value = self._texts(readable[name], where)
+            else:
+                value = self._json(_with_definitions(given, schema))
+            return sequence(self._begin(quoted(name), textual), value, GAP)
+
+        return _in_order(self._grammar, _members(schema, path, write))
 
     def _begin(self, key: str, textual: bool) -> str:
         format = self._format
@@ -126,10 +134,6 @@ class Tagged:
         )
 
 
-def _as_schema(given: Any) -> Schema:
-    return given if isinstance(given, Mapping) else {}
-
-
 class Loose:
     """Arguments as those of a programming language."""
 
@@ -138,23 +142,17 @@ class Loose:
         self._format = format
 
     def arguments(self, schema: Schema | None, path: str) -> str:
-        """Return all arguments of a call."""
         equals = self._format.equals
         if schema is None:
             one = sequence(KEY, quoted(equals), self._any(3))
             return maybe(sequence(one, many(sequence(regex(", ?"), one))))
         if self._format.quote:
             return self._members(inlined(schema), path, DEPTH_MAX)
-        definitions = _definitions(schema)
-        properties, required = _object_schema(schema, path)
-        members = [
-            (
-                sequence(quoted(name + equals), self._grammar.json({**definitions, **_as_schema(given)})),
-                name in required,
-            )
-            for name, given in properties.items()
-        ]
-        return listed(self._grammar, members, regex(", ?"))
+
+        def write(name: str, given: Any, where: str) -> str:
+            return sequence(quoted(name + equals), self._grammar.json(_with_definitions(given, schema)))
+
+        return listed(self._grammar, _members(schema, path, write), regex(", ?"))
 
     def _any(self, depth: int) -> str:
         if not self._format.quote:
@@ -167,14 +165,10 @@ class Loose:
         return self._grammar.rule(choice(*simple))
 
     def _members(self, schema: Schema, path: str, depth: int) -> str:
-        properties, required = _object_schema(schema, path)
-        members = []
-        for name, given in properties.items():
-            if not NAME.fullmatch(name):
-                raise Inexpressible(f"{path}.properties.{name}", "this model cannot write this name")
-            value = self._value(given, f"{path}.properties.{name}", depth - 1)
-            members.append((sequence(quoted(name + ":"), value), name in required))
-        return listed(self._grammar, members, quoted(","))
+        def write(name: str, given: Any, where: str) -> str:
+            return sequence(quoted(_writable(name, where) + ":"), self._value(given, where, depth - 1))
+
+        return listed(self._grammar, _members(schema, path, write), quoted(","))
 
     def _value(self, schema: Any, path: str, depth: int) -> str:
         if not depth:
@@ -214,19 +208,13 @@ class Nested:
         self._format = format
 
     def arguments(self, schema: Schema, path: str) -> str:
-        """Return all arguments of a call."""
         return self._members(inlined(schema), path, DEPTH_MAX)
 
     def _members(self, schema: Schema, path: str, depth: int) -> str:
-        properties, required = _object_schema(schema, path)
-        written = []
-        for name, given in properties.items():
-            where = f"{path}.properties.{name}"
-            if not NAME.fullmatch(name):
-                raise Inexpressible(where, "this model cannot write this name")
-            one = sequence(self._element(name, given, where, depth - 1), GAP)
-            written.append(one if name in required else maybe(self._grammar.rule(one)))
-        return sequence(*written)
+        def write(name: str, given: Any, where: str) -> str:
+            return sequence(self._element(_writable(name, where), given, where, depth - 1), GAP)
+
+        return _in_order(self._grammar, _members(schema, path, write))
 
     def free(self, names: Sequence[str]) -> str:
         """Return arguments of these names, with any text."""
@@ -338,10 +326,10 @@ def _several(opens: str, item: str, closes: str) -> str:
     return sequence(quoted(opens), maybe(sequence(item, many(sequence(quoted(","), item)))), quoted(closes))
 
 
-def listed(grammar: Grammar, members: Sequence[tuple[str, bool]], separator: str) -> str:
+def listed(grammar: Grammar, members: Iterable[tuple[str, bool]], separator: str) -> str:
     """Return members in their order, of which some are required, with something between any two."""
     begin, tail = "", ""
-    for member, required in reversed(members):
+    for member, required in reversed(list(members)):
         whole = sequence(member, tail)
         begin = grammar.rule(whole if required else choice(whole, begin or NOTHING))
         following = sequence(separator, member)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import re
 import signal
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -17,6 +20,31 @@ from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import ExitCode, RankConfig
 
 _INTERRUPTED = re.compile(rf"\(error: {errno.EINTR}\)|errno[= ]{errno.EINTR}\b")
+
+
+@contextlib.contextmanager
+def environment(
+    prefix: str, content: object, paths: Sequence[str], others: Mapping[str, str | None]
+) -> Iterator[None]:
+    """Set variables for a while: ``paths`` to the path of a file with this content as JSON, and ``others``; None: unset."""
+    descriptor, path = tempfile.mkstemp(prefix=prefix, suffix=".json")
+    values = {**dict.fromkeys(paths, path), **others}
+    try:
+        os.write(descriptor, json.dumps(content).encode())
+        os.close(descriptor)
+        _set(values)
+        yield
+    finally:
+        _set(dict.fromkeys(values))
+        Path(path).unlink(missing_ok=True)
+
+
+def _set(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @contextlib.contextmanager

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -17,7 +12,7 @@ from reconciler.runner.model.mlx_errors import meaning
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import DEVICES_JOINT, ExitCode, RankConfig
 
-from .init import call_the_roll, checked, interrupted, timed_out
+from .init import call_the_roll, checked, environment, interrupted, timed_out
 from .side_channel import SideChannel
 
 VARIABLES = {
@@ -70,37 +65,19 @@ def _failure(text: str, config: RankConfig) -> RankEnd:
     )
 
 
-@contextlib.contextmanager
-def _environment(config: RankConfig) -> Iterator[None]:
+def _environment(config: RankConfig) -> contextlib.AbstractContextManager[None]:
     """Set the file from which JACCL takes its devices, and remove other variables of it."""
     matrix = [[_names(cell) or None for cell in row] for row in config.devices]
-    descriptor, path = tempfile.mkstemp(prefix="devices-", suffix=".json")
     values = {
-        "devices": path,
         # Nobody opens it, for the ranks have a side channel already; MLX may want to see that there is one.
         "coordinator": config.control,
         "rank": str(config.id.rank),
         "ring": "1" if config.prefer_ring else None,
     }
-    try:
-        os.write(descriptor, json.dumps(matrix).encode())
-        os.close(descriptor)
-        _set(values)
-        yield
-    finally:
-        _set(dict.fromkeys(values))
-        Path(path).unlink(missing_ok=True)
+    others = {name: value for what, value in values.items() for name in VARIABLES[what]}
+    return environment("devices-", matrix, VARIABLES["devices"], others)
 
 
 def _names(cell: str) -> list[str]:
     """Return the devices of a cell: JACCL uses all of them."""
     return cell.split(DEVICES_JOINT) if cell else []
-
-
-def _set(values: dict[str, str | None]) -> None:
-    for what, value in values.items():
-        for name in VARIABLES[what]:
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

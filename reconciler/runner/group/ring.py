@@ -8,14 +8,12 @@ neighbours' connections are put in their place. This also cuts off any stranger 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import stat
 import struct
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,11 +24,12 @@ from reconciler.runner.model.mlx_errors import meaning
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import ExitCode, RankConfig
 
-from .init import call_the_roll, checked, interrupted, timed_out
-from .sums import exchange_once
+from .init import call_the_roll, checked, environment, interrupted, timed_out
 
 WAIT_MICROSECONDS = 1000
 """Time that a socket of the group waits in the kernel before MLX's thread checks again."""
+SMALL_BYTES_MAX = 256 * 1024
+"""MLX divides larger arrays between both of its connections."""
 LOOPBACK = "127.0.0.1"
 ATTEMPTS_MAX = 3
 """Attempts to form the ring with ourselves: somebody may take the port before MLX does."""
@@ -51,6 +50,7 @@ while time.monotonic() < end and posix.getppid() == rank:
 """
 """Connects once to where MLX will listen. A process of its own, because MLX holds the interpreter's lock while it
 accepts; and started by ``posix_spawn``, because a fork of a process that uses Metal is not safe."""
+_all_sum = mx.distributed.all_sum
 
 
 def init_ring(config: RankConfig, left: socket.socket, right: socket.socket, shim: int) -> Any:
@@ -60,7 +60,9 @@ def init_ring(config: RankConfig, left: socket.socket, right: socket.socket, shi
     Raises ``RankEnd`` with what MLX's error means, ``RENDEZVOUS`` where nothing is known of it, or ``WRONG_GROUP``.
     """
     before = _sockets()
-    with _listening() as connects:
+    with socket.create_server(
+        (LOOPBACK, 0)
+    ) as connects:  # MLX connects to it; nothing is ever accepted there
         group = _formed(config, connects, shim)
         checked(group, config)
         made = _sockets() - before - {connects.fileno()}
@@ -155,13 +157,6 @@ def _free_address() -> tuple[str, int]:
 
 
 @contextlib.contextmanager
-def _listening() -> Iterator[socket.socket]:
-    """Listen where MLX connects to. Nothing is ever accepted there."""
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        yield listener
-
-
-@contextlib.contextmanager
 def _knocking(listens: tuple[str, int]) -> Iterator[None]:
     """Let another process connect to where MLX listens; it is gone afterwards."""
     host, port = listens
@@ -176,19 +171,30 @@ def _knocking(listens: tuple[str, int]) -> Iterator[None]:
         os.waitpid(pid, 0)
 
 
-@contextlib.contextmanager
-def _environment(config: RankConfig, listens: tuple[str, int], connects: socket.socket) -> Iterator[None]:
+def _environment(
+    config: RankConfig, listens: tuple[str, int], connects: socket.socket
+) -> contextlib.AbstractContextManager[None]:
     """Set the file from which MLX takes the ring's addresses: this rank's is ``listens``, all others' is ``connects``."""
-    addresses = [f"{LOOPBACK}:{connects.getsockname()[1]}"] * config.size
-    addresses[config.id.rank] = f"{LOOPBACK}:{listens[1]}"
-    descriptor, path = tempfile.mkstemp(prefix="ring-", suffix=".json")
-    try:
-        os.write(descriptor, json.dumps([[address] for address in addresses]).encode())
-        os.close(descriptor)
-        os.environ["MLX_HOSTFILE"] = path
-        os.environ["MLX_RANK"] = str(config.id.rank)
-        yield
-    finally:
-        os.environ.pop("MLX_HOSTFILE", None)
-        os.environ.pop("MLX_RANK", None)
-        Path(path).unlink(missing_ok=True)
+    addresses = [[f"{LOOPBACK}:{connects.getsockname()[1]}"] for _ in range(config.size)]
+    addresses[config.id.rank] = [f"{LOOPBACK}:{listens[1]}"]
+    return environment("ring-", addresses, ("MLX_HOSTFILE",), {"MLX_RANK": str(config.id.rank)})
+
+
+def exchange_once(ring: Any) -> None:
+    """Let this process sum small arrays over ``ring``, an ``mx.distributed.Group``, in one exchange if it has two ranks,
+    where MLX takes two.
+
+    MLX first adds halves up and then passes them around, which saves bytes from three ranks on; two ranks send as many bytes
+    either way (``mlx/distributed/ring/ring.cpp``). A step of a model has two sums in each layer, and on a small array a sum
+    takes as long as its exchanges do. Models look the function up at each call. The sum has the same bits on both ranks, and the same as MLX's: there are
+    only two numbers to add.
+    """
+
+    def all_sum(array: Any, *, group: Any = None, stream: Any = None) -> Any:
+        if group is not ring or array.ndim == 0 or array.nbytes > SMALL_BYTES_MAX:
+            return _all_sum(array, group=group, stream=stream)
+        both = mx.distributed.all_gather(array, group=group, stream=stream)
+        return both[: array.shape[0]] + both[array.shape[0] :]
+
+    distributed: Any = mx.distributed
+    distributed.all_sum = all_sum if ring.size() == 2 else _all_sum

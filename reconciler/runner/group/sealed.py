@@ -68,7 +68,6 @@ class Sealed:
         self._frames: list[dict[str, Any]] = []
 
     def fileno(self) -> int:
-        """Return the socket's descriptor, to wait for."""
         return self.connection.fileno()
 
     def shake_hands(self) -> bool:
@@ -116,7 +115,6 @@ class Sealed:
             self.connection.sendall(sealed)
 
     def close(self) -> None:
-        """Close the connection."""
         self.connection.close()
 
     def _decrypted(self) -> bytes:

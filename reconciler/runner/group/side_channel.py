@@ -7,7 +7,6 @@ end of a rank ends the wait of all others at once.
 
 from __future__ import annotations
 
-import functools
 import queue
 import time
 from collections.abc import Callable, Mapping
@@ -44,11 +43,8 @@ class SideChannel:
 
     def handler(self, rank: int, others: FrameHandler) -> FrameHandler:
         """Return the handler for a rank's frames: frames that belong to no all-gather go to ``others``."""
-        return functools.partial(self._on_frame, self._received[rank].put, others)
-
-    @staticmethod
-    def _on_frame(mine: FrameHandler, others: FrameHandler, frame: dict[str, Any]) -> None:
-        (mine if frame.get("type") in _TYPES else others)(frame)
+        mine = self._received[rank].put
+        return lambda frame: (mine if frame.get("type") in _TYPES else others)(frame)
 
     def factory(self, rank: int, size: int) -> Gather:
         """Return the ``all_gather_factory`` for ``mx.distributed.init``, and start the time limit."""

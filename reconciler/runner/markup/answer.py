@@ -30,8 +30,37 @@ class Family:
         return (*pairs, *self.dropped, *(self.format.markers if self.format else ()))
 
     def read(self, reader: Reader) -> Reading[None]:
-        """Read an answer to its end."""
-        yield from _read_plain(self, reader)
+        text, calls = reader.text, reader.calls
+        ends: dict[str, str] = dict(self.thinking)
+        starts = tuple(self.format.starts) if self.format and calls else ()
+        bare = calls is not None and self.format is not None and self.format.bare
+        if reader.reasoning_ends:
+            yield from _read_reasoning(self, reader, reader.reasoning_ends)
+        while True:
+            reader.boundary()
+            if bare:
+                bare = False  # an answer may begin with calls that no marker announces
+                reader.content((yield from text.while_in(SPACE)))
+                if (yield from text.peek()) == "{":
+                    yield from read_calls(self, reader)
+            space = yield from text.while_in(SPACE)
+            if (yield from text.take(*ends.values())):
+                continue  # what ends reasoning that was not begun: so some families say that they skip it
+            if reader.formed and not (yield from text.at((*ends, *starts, *self.dropped))):
+                reader.literally(space)
+                yield from text.copy_until((), reader.literally)
+                return
+            reader.content(space)
+            found = yield from text.copy_until((*ends, *starts, *self.dropped), reader.content)
+            if not found:
+                return
+            if found in ends:
+                yield from text.expect(found)
+                yield from _read_reasoning(self, reader, ends[found])
+            elif found in starts:
+                yield from read_calls(self, reader)
+            else:
+                yield from text.expect(found)
 
     def opened(self, prompt: str) -> str:
         """Return the string that ends the reasoning that a prompt has begun; empty if it has begun none."""
@@ -132,38 +161,6 @@ class Parser:
         return parts
 
 
-def _read_plain(family: Family, reader: Reader) -> Reading[None]:
-    text, calls = reader.text, reader.calls
-    ends: dict[str, str] = dict(family.thinking)
-    starts = tuple(family.format.starts) if family.format and calls else ()
-    bare = calls is not None and family.format is not None and family.format.bare
-    if reader.reasoning_ends:
-        yield from _read_reasoning(family, reader, reader.reasoning_ends)
-    while True:
-        reader.boundary()
-        if bare:
-            yield from _read_bare(family, reader)
-            bare = False
-        space = yield from text.while_in(SPACE)
-        if (yield from text.take(*ends.values())):
-            continue  # what ends reasoning that was not begun: so some families say that they skip it
-        if reader.formed and not (yield from text.at((*ends, *starts, *family.dropped))):
-            reader.literally(space)
-            yield from text.copy_until((), reader.literally)
-            return
-        reader.content(space)
-        found = yield from text.copy_until((*ends, *starts, *family.dropped), reader.content)
-        if not found:
-            return
-        if found in ends:
-            yield from text.expect(found)
-            yield from _read_reasoning(family, reader, ends[found])
-        elif found in starts:
-            yield from read_calls(family, reader)
-        else:
-            yield from text.expect(found)
-
-
 def _read_reasoning(family: Family, reader: Reader, end: str) -> Reading[None]:
     text = reader.text
     starts = tuple(family.format.starts) if family.format and reader.calls else ()
@@ -207,13 +204,6 @@ def _read_draft(family: Family, reader: Reader, start: str, end: str) -> Reading
     calls.add(parts)
     text.push(text.kept())
     return True
-
-
-def _read_bare(family: Family, reader: Reader) -> Reading[None]:
-    """Read an answer that begins with calls that no marker announces."""
-    reader.content((yield from reader.text.while_in(SPACE)))
-    if (yield from reader.text.peek()) == "{":
-        yield from read_calls(family, reader)
 
 
 def read_calls(family: Family, reader: Reader) -> Reading[None]:

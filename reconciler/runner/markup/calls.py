@@ -86,7 +86,6 @@ class Calls:
 
     @property
     def names(self) -> Sequence[str]:
-        """Return the names of the request's tools."""
         return tuple(self._schemas)
 
 

@@ -101,7 +101,6 @@ def _read_arguments(reader: Reader, calls: Calls, name: str, stops: Sequence[str
 
 
 def harmony_route(head: str) -> str | None:
-    """Return where a message of gpt-oss belongs."""
     recipient = next((each for each in _RECIPIENT.findall(head) if each != "assistant"), None)
     if recipient:
         return str(recipient)
@@ -112,7 +111,6 @@ def harmony_route(head: str) -> str | None:
 
 
 def muse_route(head: str) -> str | None:
-    """Return where a message of Muse belongs."""
     recipient = _RECIPIENT.search(head)
     if recipient is None:
         return "content" if not head.strip() else None
@@ -120,7 +118,6 @@ def muse_route(head: str) -> str | None:
 
 
 def functionary_route(head: str) -> str | None:
-    """Return where a message of Functionary belongs."""
     name = head.strip()
     if name == "all":
         return "content"

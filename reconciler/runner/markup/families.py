@@ -108,9 +108,15 @@ class Known:
     """The form of call ids that the template takes in the next turn, with ``{name}`` and ``{index}``; empty: any."""
 
 
-def _known(name: str, *signs: Sequence[str] | str, format: Format, dropped: Sequence[str] = ()) -> Known:
+def _known(
+    name: str,
+    *signs: Sequence[str] | str,
+    format: Format,
+    dropped: Sequence[str] = (),
+    id_pattern: str = "",
+) -> Known:
     groups = [(sign,) if isinstance(sign, str) else sign for sign in signs]
-    return Known(groups, Family(name, format, dropped=dropped))
+    return Known(groups, Family(name, format, dropped=dropped), id_pattern)
 
 
 _LISTED = JsonCalls(starts=("[TOOL_CALLS]",))
@@ -162,19 +168,17 @@ FAMILIES: Sequence[Known] = (
         ),
         dropped=("<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"),
     ),
-    Known(
-        (("<|tool_calls_section_begin|>",),),
-        Family(
-            "kimi-k2",
-            HeadedCalls(
-                section="<|tool_calls_section_begin|>",
-                call="<|tool_call_begin|>",
-                separators=("<|tool_call_argument_begin|>",),
-                ends=("<|tool_call_end|>",),
-                section_ends=("<|tool_calls_section_end|>",),
-                head=re.compile(r"(?P<id>(?:functions\.)?(?P<name>[^:\s]+)(?::\d+)?)", re.DOTALL),
-                written=(("functions.{name}:{number}<|tool_call_argument_begin|>", "<|tool_call_end|>"),),
-            ),
+    _known(
+        "kimi-k2",
+        "<|tool_calls_section_begin|>",
+        format=HeadedCalls(
+            section="<|tool_calls_section_begin|>",
+            call="<|tool_call_begin|>",
+            separators=("<|tool_call_argument_begin|>",),
+            ends=("<|tool_call_end|>",),
+            section_ends=("<|tool_calls_section_end|>",),
+            head=re.compile(r"(?P<id>(?:functions\.)?(?P<name>[^:\s]+)(?::\d+)?)", re.DOTALL),
+            written=(("functions.{name}:{number}<|tool_call_argument_begin|>", "<|tool_call_end|>"),),
         ),
         id_pattern="functions.{name}:{index}",
     ),
@@ -190,26 +194,24 @@ FAMILIES: Sequence[Known] = (
             '{key}" string="{textual}"',
         ),
     ),
-    Known(
-        (("<｜tool▁calls▁begin｜>",),),
-        Family(
-            "deepseek-v3",
-            HeadedCalls(
-                section="<｜tool▁calls▁begin｜>",
-                call="<｜tool▁call▁begin｜>",
-                separators=("{",),
-                ends=("\n```<｜tool▁call▁end｜>", "```<｜tool▁call▁end｜>", "<｜tool▁call▁end｜>"),
-                section_ends=("<｜tool▁calls▁end｜>",),
-                head=re.compile(
-                    r"(?:function<｜tool▁sep｜>)?(?P<name>[^\s<]+)(?:<｜tool▁sep｜>)?\s*(?:```(?:json)?)?",
-                    re.DOTALL,
-                ),
-                written=(
-                    ("function<｜tool▁sep｜>{name}\n```json\n", "\n```<｜tool▁call▁end｜>"),
-                    ("{name}<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
-                ),
-                inner=("<｜tool▁sep｜>",),
+    _known(
+        "deepseek-v3",
+        "<｜tool▁calls▁begin｜>",
+        format=HeadedCalls(
+            section="<｜tool▁calls▁begin｜>",
+            call="<｜tool▁call▁begin｜>",
+            separators=("{",),
+            ends=("\n```<｜tool▁call▁end｜>", "```<｜tool▁call▁end｜>", "<｜tool▁call▁end｜>"),
+            section_ends=("<｜tool▁calls▁end｜>",),
+            head=re.compile(
+                r"(?:function<｜tool▁sep｜>)?(?P<name>[^\s<]+)(?:<｜tool▁sep｜>)?\s*(?:```(?:json)?)?",
+                re.DOTALL,
             ),
+            written=(
+                ("function<｜tool▁sep｜>{name}\n```json\n", "\n```<｜tool▁call▁end｜>"),
+                ("{name}<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
+            ),
+            inner=("<｜tool▁sep｜>",),
         ),
     ),
     _known("minimax-m3", _M3, format=NestedCalls(_M3)),
@@ -305,13 +307,11 @@ FAMILIES: Sequence[Known] = (
         ),
         dropped=("<|message_sep|>",),
     ),
-    Known(
-        (("<tool_calls>",),),
-        Family(
-            "tool-calls",
-            JsonCalls(("<tool_calls>",), ("</tool_calls>",)),
-            dropped=("[END FINAL RESPONSE]",),
-        ),
+    _known(
+        "tool-calls",
+        "<tool_calls>",
+        format=JsonCalls(("<tool_calls>",), ("</tool_calls>",)),
+        dropped=("[END FINAL RESPONSE]",),
     ),
     _known("nemotron-2", "<TOOLCALL>", format=JsonCalls(("<TOOLCALL>",), ("</TOOLCALL>",))),
     _known(
@@ -319,22 +319,20 @@ FAMILIES: Sequence[Known] = (
         "<|tool_call|>",
         format=JsonCalls(("<|tool_call|>", "<tool_call>", "<function_call>"), ("<|/tool_call|>",)),
     ),
-    Known(
-        (("<|tool_call:begin|>",),),
-        Family(
-            "solar",
-            HeadedCalls(
-                call="<|tool_call:begin|>",
-                separators=("<|tool_call:args|>",),
-                ends=("<|tool_call:end|>",),
-                head=re.compile(r"(?P<id>.*?)<\|tool_call:name\|>(?P<name>.+)", re.DOTALL),
-                written=(("{id}<|tool_call:name|>{name}<|tool_call:args|>", "<|tool_call:end|>"),),
-                inner=("<|tool_call:name|>",),
-                section="<|tool_calls|>",
-                section_ends=("<|calls|>",),
-            ),
-            dropped=("<|begin|>assistant", "<|content|>", "<|end|>"),
+    _known(
+        "solar",
+        "<|tool_call:begin|>",
+        format=HeadedCalls(
+            call="<|tool_call:begin|>",
+            separators=("<|tool_call:args|>",),
+            ends=("<|tool_call:end|>",),
+            head=re.compile(r"(?P<id>.*?)<\|tool_call:name\|>(?P<name>.+)", re.DOTALL),
+            written=(("{id}<|tool_call:name|>{name}<|tool_call:args|>", "<|tool_call:end|>"),),
+            inner=("<|tool_call:name|>",),
+            section="<|tool_calls|>",
+            section_ends=("<|calls|>",),
         ),
+        dropped=("<|begin|>assistant", "<|content|>", "<|end|>"),
     ),
     _known("hermes", "<tool_call>", format=JsonCalls(("<tool_call>",), ("</tool_call>",))),
     Known(

@@ -165,12 +165,6 @@ class Text:
         self._left = text + self._left[self._position :]
         self._position = 0
 
-    def rest(self) -> str:
-        """Read all the text that has come."""
-        rest = self._left[self._position :]
-        self._advance(len(rest))
-        return rest
-
     def _advance(self, count: int) -> None:
         if count:
             self._record(self._left[self._position : self._position + count])

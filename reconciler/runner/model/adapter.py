@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from importlib.metadata import version
 from typing import Any
 
@@ -218,7 +218,6 @@ class Tokenizer:
         return [int(token) for token in self._encoding.encode(text)]
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of a prompt's token ids."""
         return str(self._encoding.decode(list(tokens), clean_up_tokenization_spaces=False))
 
     def shown(self, tokens: Sequence[int]) -> tuple[str, ...]:
@@ -252,8 +251,7 @@ class Tokenizer:
 
         if not self._decoding.has_chat_template:
             return ()
-        special = {token: str(content) for token, content in self._added().items() if content.special}
-        found = turn_end(render, special, self.known.family.markers)
+        found = turn_end(render, self._special, self.known.family.markers)
         return () if found is None else (found,)
 
     def _probe(self) -> str:
@@ -272,7 +270,8 @@ class Tokenizer:
     @property
     def added(self) -> Mapping[int, str]:
         """Return the texts of the tokens that were added to the vocabulary, special ones among them."""
-        return {token: str(content) for token, content in self._added().items()}
+        added = getattr(self._decoding, "added_tokens_decoder", {})
+        return {token: str(content) for token, content in added.items()}
 
     def serialized(self) -> str | None:
         """Return it as ``tokenizers`` writes it; None if it is not of that library."""
@@ -284,16 +283,16 @@ class Tokenizer:
         whole.no_truncation()
         return str(whole.to_str())
 
-    def _added(self) -> Mapping[int, Any]:
-        added: Mapping[int, Any] = getattr(self._decoding, "added_tokens_decoder", {})
-        return added
+    @property
+    def _special(self) -> Mapping[int, str]:
+        added = getattr(self._decoding, "added_tokens_decoder", {})
+        return {token: str(content) for token, content in added.items() if content.special}
 
-    def _silent_ids(self) -> set[int]:
+    def _silent_ids(self) -> Set[int]:
         """Return the special tokens that have no text: all but those that are part of the family's markers."""
         markers = self.known.family.markers
-        special = {token: str(content) for token, content in self._added().items() if content.special}
-        silent = {token for token, text in special.items() if not any(text in marker for marker in markers)}
-        return silent | self.end_ids
+        special = self._special.items()
+        return self.end_ids | {token for token, text in special if not any(text in each for each in markers)}
 
 
 def _bytes_of(token: str | bytes) -> int:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import mlx.core as mx
+import numpy as np
 from mlx_lm.generate import GenerationBatch, PromptProcessingBatch
-
-from .masks import allowed_of, words_of
 
 Sampler = Callable[[Any], Any]
 """From log-probabilities, a row per sequence, to one token per row."""
@@ -39,7 +38,7 @@ class Constraint(Protocol):
         """Take the next token of the answer."""
 
     def fill(self, words: Any, /) -> None:
-        """Write into a row of ``masks.words_of`` which tokens may follow."""
+        """Write into a row of ``words_of`` which tokens may follow."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +65,22 @@ class Logprobs:
 
 
 def normalized(logits: Any) -> Any:
-    """Return log-probabilities."""
     return logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+
+
+WORD_BITS = 32
+
+
+def words_of(rows: int, vocabulary: int) -> Any:
+    """Return a bit for each token of several sequences, all set, to be written without MLX: an array of ``int32``, a row for
+    each sequence."""
+    return np.full((rows, -(-vocabulary // WORD_BITS)), -1, dtype=np.int32)
+
+
+def allowed_of(words: Any, vocabulary: int) -> Any:
+    """Return an array of booleans, a row for each sequence, from such bits."""
+    bits = np.unpackbits(words.view(np.uint8), axis=-1, count=vocabulary, bitorder="little")
+    return mx.array(bits.view(np.bool_))
 
 
 class Prompts(PromptProcessingBatch):  # type: ignore[misc]
@@ -237,13 +250,10 @@ def _ordered(ids: Sequence[int], logprobs: Sequence[float]) -> tuple[tuple[int, 
 
 @dataclasses.dataclass(frozen=True)
 class _Row:
-    """The report of one sequence."""
-
     report: _Report
     place: int
     count: int
 
     def read(self) -> Logprobs:
-        """Wait for it."""
         row = self.report.rows[self.place]
         return Logprobs(row.chosen, row.likeliest[: self.count])

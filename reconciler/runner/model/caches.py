@@ -45,7 +45,6 @@ class Footprint:
         return max(self.bytes_on(rank, tokens) for rank in range(len(self.ranks)))
 
     def bytes_on(self, rank: int, tokens: int) -> int:
-        """Return the bytes that this number of tokens takes on one rank."""
         return sum(size * min(tokens, most or tokens) for most, size in self.ranks[rank])
 
     def fitting(self, size: int) -> int:

@@ -9,14 +9,29 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+import logging
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import ExitCode
+from reconciler.wire.sampling import SamplingDefaults
 from reconciler.wire.shards import INDEX, Layout, check_size, layout, parse_index, read_shard
 from reconciler.wire.weights import SHARDS
+
+SAMPLING = "generation_config.json"
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "temperature": lambda value: 0 <= value <= 2,
+    "top_p": lambda value: 0 <= value <= 1,
+    "top_k": lambda value: isinstance(value, int) and value >= -1,
+    "min_p": lambda value: 0 <= value <= 1,
+    "repetition_penalty": lambda value: 0.01 <= value <= 100,
+}
+"""Valid values, as in a request. A ``top_k`` of -1 is off, as 0 is."""
+
+log = logging.getLogger("reconciler.runner")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +50,11 @@ def inspect(model_path: str) -> ModelFiles:
     directory = Path(model_path)
     if not directory.is_dir():
         raise invalid_weights(f"there is no directory {directory}")
-    text = _read(directory / "config.json")
-    config = _object(directory / "config.json", text)
+    path = directory / "config.json"
+    text = _read(path)
+    config = _parsed(path, text)
+    if not isinstance(config, dict):
+        raise invalid_weights(f"{path} does not hold a JSON object")
     read_layout(directory)
     files = sorted(directory.glob(SHARDS))
     digest = hashlib.sha256(text)
@@ -65,8 +83,12 @@ def check_division(files: ModelFiles, size: int) -> None:
 
 def read_json(path: Path) -> Any:
     """Return what a file of the model holds. Raises ``RankEnd(WEIGHTS)`` if it cannot be read."""
+    return _parsed(path, _read(path))
+
+
+def _parsed(path: Path, text: bytes) -> Any:
     try:
-        return json.loads(_read(path))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise invalid_weights(f"{path} is not JSON: {error}") from None
 
@@ -81,16 +103,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise invalid_weights(f"cannot read {path}: {error.strerror}") from None
-
-
-def _object(path: Path, text: bytes) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise invalid_weights(f"{path} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise invalid_weights(f"{path} does not hold a JSON object")
-    return content
 
 
 def read_layout(directory: Path) -> Layout:
@@ -116,3 +128,33 @@ def _index(path: Path) -> tuple[Mapping[str, str] | None, str]:
         return None, ""
     except (ValueError, RecursionError) as error:
         return None, str(error)
+
+
+def read_sampling(directory: Path) -> SamplingDefaults:
+    """Return a model's own defaults, as ``transformers`` and vLLM read them. An invalid value is left out, and named in the
+    log."""
+    try:
+        content = json.loads((directory / SAMPLING).read_bytes())
+    except FileNotFoundError:
+        return SamplingDefaults()
+    except (OSError, ValueError, RecursionError) as error:
+        log.warning("%s cannot be read, so the model has no defaults of its own: %s", SAMPLING, error)
+        return SamplingDefaults()
+    defaults, odd = sampling_of(content if isinstance(content, dict) else {})
+    for name in odd:
+        log.warning("%s: %s is %.80r, which is left out", SAMPLING, name, content[name])
+    return defaults
+
+
+def sampling_of(content: Mapping[str, Any]) -> tuple[SamplingDefaults, tuple[str, ...]]:
+    """Return the defaults in a file's content, and the names of invalid values."""
+    given = {name: content[name] for name in _FIELDS if content.get(name) is not None}
+    odd = tuple(name for name, value in given.items() if not (_is_number(value) and _FIELDS[name](value)))
+    known = {name: value for name, value in given.items() if name not in odd}
+    if "top_k" in known:
+        known["top_k"] = max(0, known["top_k"])
+    return SamplingDefaults(**known), odd
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

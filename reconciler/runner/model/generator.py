@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import (
@@ -92,12 +91,6 @@ class Generator:
         self._lanes: dict[int, AgreedBatch] = {}
         self._wired = maybe_set_recommended_wired_limit()
 
-    @property
-    def cache_bytes(self) -> int:
-        """Return the memory of all sequences that have not been removed."""
-        batches: list[Any] = [prompt.batch for prompt in self._prompts.values() if prompt.batch]
-        return sum(part.nbytes for batch in [*batches, *self._lanes.values()] for part in batch.prompt_cache)
-
     def insert(
         self,
         prompt: Sequence[int],
@@ -136,7 +129,6 @@ class Generator:
         return list(lane.extract_cache(lane.uids.index(uid)))
 
     def remove(self, uids: Sequence[int]) -> None:
-        """Drop sequences."""
         for uid in uids:
             self._prompts.pop(uid, None)
         for number, lane in tuple(self._lanes.items()):

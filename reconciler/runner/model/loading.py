@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ from reconciler.wire.shards import INDEX
 from reconciler.wire.weights import RECORD_NAME, SHARDS, Record
 
 from .adapter import FOREIGN_ERRORS, Loaded, Tokenizer, compile_nothing_on_a_cpu, ending_of
-from .files import ModelFiles, inspect, invalid_weights, read_layout
-from .generation_config import read_sampling
+from .files import ModelFiles, inspect, invalid_weights, read_layout, read_sampling
+from .memory import replaced
 from .positions import scaled
 from .turn_ends import configured_ends
 
@@ -43,27 +43,20 @@ def load_shard(
     With a group this is a collective: it returns when every rank has loaded.
     """
     compile_nothing_on_a_cpu()
-    tokenizer_config = {"trust_remote_code": trust_remote_code}
     path = str(files.directory)
+    options: dict[str, Any] = {
+        "tokenizer_config": {"trust_remote_code": trust_remote_code},
+        "return_config": True,
+        "trust_remote_code": trust_remote_code,
+    }
     try:
         _check_tensors(files.directory, group if strategy == "pipeline" else None, trust_remote_code)
         with _positions_scaled(files, rope_scaling):
             if group is None:
-                model, tokenizer, config = load(
-                    path,
-                    tokenizer_config=tokenizer_config,
-                    return_config=True,
-                    trust_remote_code=trust_remote_code,
-                )
+                model, tokenizer, config = load(path, **options)
             else:
                 _check_shard(files, strategy, trust_remote_code)
-                model, tokenizer, config = sharded_load(
-                    path,
-                    **{f"{strategy}_group": group},
-                    return_config=True,
-                    tokenizer_config=tokenizer_config,
-                    trust_remote_code=trust_remote_code,
-                )
+                model, tokenizer, config = sharded_load(path, **{f"{strategy}_group": group}, **options)
         check_batching(model, files.config.get("model_type"))
         nested = config.get("text_config") or {}
         vocabulary = int(config.get("vocab_size") or nested.get("vocab_size") or len(tokenizer))
@@ -160,17 +153,9 @@ def _positions_scaled(files: ModelFiles, scaling: RopeScaling | None) -> Iterato
         yield
 
 
-@contextmanager
-def instead(**functions: Any) -> Iterator[None]:
+def instead(**functions: Any) -> AbstractContextManager[None]:
     """Replace functions in mlx-lm's own module for a while."""
-    before = {name: getattr(utils, name) for name in functions}
-    try:
-        for name, function in functions.items():
-            setattr(utils, name, function)
-        yield
-    finally:
-        for name, function in before.items():
-            setattr(utils, name, function)
+    return replaced([(utils, name, function) for name, function in functions.items()])
 
 
 def _check_tensors(directory: Path, pipeline: Any, trust_remote_code: bool) -> None:

@@ -147,13 +147,13 @@ def _uncomputed(value: int | None) -> Iterator[list[str]]:
         (mx.array, "tolist", listed),
     ]
     changes += [(mx.array, name, said(name, kind)) for name, kind in _CONVERSIONS.items()]
-    with uncommunicated(), _replaced(changes):
+    with uncommunicated(), replaced(changes):
         yield asked
 
 
 def uncommunicated() -> AbstractContextManager[None]:
     """Replace collectives by functions that keep shapes and communicate with nobody."""
-    return _replaced([(mx.distributed, name, stand_in) for name, stand_in in _COLLECTIVES.items()])
+    return replaced([(mx.distributed, name, stand_in) for name, stand_in in _COLLECTIVES.items()])
 
 
 _Change = tuple[Any, str, Any]
@@ -161,7 +161,8 @@ _Change = tuple[Any, str, Any]
 
 
 @contextmanager
-def _replaced(changes: Sequence[_Change]) -> Iterator[None]:
+def replaced(changes: Sequence[_Change]) -> Iterator[None]:
+    """Change parts of foreign modules for a while."""
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     try:
         for owner, name, stand_in in changes:

@@ -158,7 +158,6 @@ class _Peer:
         self._on_frame = on_frame
 
     def hear(self) -> None:
-        """Pass on what has arrived."""
         for frame in self.connection.frames():
             self.leaves = self.leaves or frame.get("type") == LEAVE
             self._on_frame(frame)

@@ -89,18 +89,15 @@ def _content(content: Any) -> str:
         return ""
     if isinstance(content, str):
         return content
-    texts = (
-        [part.get("text") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    )
-    if (
-        not isinstance(content, list)
-        or len(texts) != len(content)
-        or not all(isinstance(t, str) for t in texts)
-    ):
+    if not isinstance(content, list) or not all(map(_is_text, content)):
         raise invalid(
             "content must be text, or a list of text parts: this model accepts nothing else", "messages"
         )
-    return "".join(str(text) for text in texts)
+    return "".join(part["text"] for part in content)
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
 
 
 def _arguments(arguments: Any) -> Any:

@@ -140,7 +140,6 @@ def _bound(generate: Generate, context: int) -> int:
 
 
 def _prompt_parameter(generate: Generate) -> str:
-    """Return the parameter that contains the prompt."""
     if generate.question is not None and generate.question.called:
         return generate.question.called
     return "messages" if generate.prompt is None and generate.prompt_tokens is None else "prompt"
@@ -155,7 +154,9 @@ def _tokens(generate: Generate, tokenizer: Tokenizer, context: int) -> tuple[lis
         encode = tokenizer.rendered if question.special_tokens is False else tokenizer.plain
         return _encoded(encode, generate.prompt, generate, context), {}
     what = "tools" if generate.tools else "messages"
-    _check_template(generate.template)
+    for name in generate.template:
+        if name in TEMPLATE_RESERVED:
+            raise invalid(f"{name} is no variable of a chat template", "chat_template_kwargs")
     try:
         rendered = render(
             generate.messages, generate.tools, tokenizer, generate.template, question.generation_prompt
@@ -164,23 +165,10 @@ def _tokens(generate: Generate, tokenizer: Tokenizer, context: int) -> tuple[lis
         raise invalid(str(error), what) from None
     except FOREIGN_ERRORS as error:
         raise invalid(f"the model's chat template rejects these {what}: {error!s:.400}", what) from None
-    if generate.tools:
-        _check_tools(tokenizer)
+    if generate.tools and (why := tools_problem(tokenizer)):
+        raise invalid(f"{why}: send no tools, or use another model", "tools")
     encode = tokenizer.plain if question.special_tokens else tokenizer.rendered
     return _encoded(encode, rendered.text, generate, context), rendered.replaced
-
-
-def _check_template(variables: Mapping[str, Any]) -> None:
-    for name in variables:
-        if name in TEMPLATE_RESERVED:
-            raise invalid(f"{name} is no variable of a chat template", "chat_template_kwargs")
-
-
-def _check_tools(tokenizer: Tokenizer) -> None:
-    """Refuse tools that the model would not see, or whose calls could not be told from text."""
-    why = tools_problem(tokenizer)
-    if why:
-        raise invalid(f"{why}: send no tools, or use another model", "tools")
 
 
 def tools_problem(tokenizer: Tokenizer) -> str:

@@ -15,10 +15,8 @@ from typing import Any
 from reconciler.runner.markup.answer import Family
 
 from . import tools as tool_shapes
-from .call_ids import shape_ids
-from .cut_off import as_object
+from .calls import as_object, shape_ids, written
 from .traits import REASONING_KEYS, Messages, Traits
-from .written_calls import written
 
 UNKNOWN = "unknown_tool"
 """The name of a tool whose call is not there."""
@@ -122,7 +120,6 @@ class _Stage:
         self.replaced: Counter[str] = Counter()
 
     def tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Return the tools."""
         shaped = [tool_shapes.complete(tool) for tool in tools]
         if not self._traits.undescribed_tools:
             shaped = [tool_shapes.described(tool) for tool in shaped]

@@ -51,9 +51,7 @@ class TextReader:
     def read(self, generate: Generate) -> Prompt:
         """Return the tokens of each text. Raises ``Unanswerable``."""
         asked = _asked(generate)
-        texts: list[tuple[int, ...]] = []
-        for place, text in enumerate(asked.texts):
-            texts.append(self._encoded(generate, place, text))
+        texts = [self._encoded(generate, place, text) for place, text in enumerate(asked.texts)]
         for place, tokens in enumerate(asked.tokens):
             if not tokens or not all(0 <= token < self._vocabulary for token in tokens):
                 raise invalid(

@@ -136,7 +136,6 @@ class _Asking:
 
 
 def ask(tokenizer: Tokenizer) -> Traits:
-    """Return what the template of a tokenizer takes."""
     asking = _Asking(tokenizer)
     found = {**_turns(asking), **_calls(asking), **_tools(asking)}
     return Traits(**{**found, "any_turns": found["any_turns"] and _goes_on(asking, found["calls"])})

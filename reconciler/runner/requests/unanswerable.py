@@ -6,14 +6,11 @@ from reconciler.wire.generation import Failed
 
 
 class Unanswerable(Exception):
-    """The reason why a request cannot be answered."""
-
     def __init__(self, code: str, text: str, parameter: str | None = None) -> None:
         super().__init__(text)
         self._fields = (code, text, parameter)
 
     def failed(self, request: str) -> Failed:
-        """Return the answer to the request with this id."""
         return Failed(request, *self._fields)
 
 

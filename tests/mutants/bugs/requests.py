@@ -78,7 +78,7 @@ TEMPLATES = ("tests/runner/requests/test_templates.py",)
 TABLE = ("tests/gateway/dialects/test_parameter_table.py",)
 ADJUSTMENT = ("tests/runner/decode/test_adjustment.py",)
 SCORES = ("tests/runner/decode/test_scores.py",)
-REPETITION = ("tests/runner/model/test_repetition.py",)
+REPETITION = ("tests/runner/decode/test_repetition.py",)
 ANSWERS = ("tests/runner/decode/test_answer.py",)
 TURN_ENDS = ("tests/runner/model/test_turn_ends.py",)
 PARAMETERS = ("tests/runner/decode/test_parameters.py",)
@@ -327,7 +327,7 @@ MEANINGS = (
     ),
     Mutant(
         "a-repetition-is-once-more",
-        "reconciler.runner.model.repetition:RepetitionScanner.repeats",
+        "reconciler.runner.decode.answer:RepetitionScanner.repeats",
         keep(BinOp, "left", 5, 6),
         "an answer that repeats itself goes on for another round, or to its last token",
         REPETITION,

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reconciler.runner.decode.answer import Answer
-from reconciler.runner.decode.batch import Batch
+from reconciler.runner.decode.batch import Batch, Pulse
 from reconciler.runner.decode.inbox import Inbox, Ticket
-from reconciler.runner.decode.keep_alive import Pulse
 from reconciler.runner.decode.lanes import Lanes
 from reconciler.runner.decode.leader import Leader, is_last
 from reconciler.runner.decode.prefixes import Prefixes
@@ -27,6 +26,18 @@ from reconciler.wire.sampling import BY_MODEL, Ending, Sampling
 from tests.runner.ranks import GREEDY, Reply, question
 
 ALONE = Agreement(None, 1).on
+
+
+def prefix_bytes(batch: Batch) -> int:
+    """The memory of its prefix cache."""
+    return sum(part.nbytes for cache in batch._entries.values() for part in cache)
+
+
+def cache_bytes(batch: Batch) -> int:
+    """The memory of its sequences."""
+    generator = batch._generator
+    batches: list[Any] = [prompt.batch for prompt in generator._prompts.values() if prompt.batch]
+    return sum(part.nbytes for each in [*batches, *generator._lanes.values()] for part in each.prompt_cache)
 
 
 class Loop:

@@ -18,7 +18,7 @@ from reconciler.wire.launch import CACHE_STEP
 from reconciler.wire.sampling import Sampling
 from tests.runner.ranks import GREEDY, Reply
 
-from .loop import Loop
+from .loop import Loop, cache_bytes
 
 DRAWN = Sampling(seed=5, repetition_penalty=1.1, presence_penalty=0.3)
 
@@ -39,7 +39,7 @@ class Watched(Loop):
 
     def _share(self, order: Step | KeepAlive) -> None:
         super()._share(order)
-        self.most = max(self.most, self.batch.cache_bytes)
+        self.most = max(self.most, cache_bytes(self.batch))
 
 
 def words(seed: int, count: int) -> list[int]:
@@ -110,7 +110,7 @@ def test_who_waits_for_memory_is_cancelled_like_any_other(loaded: Loaded) -> Non
         loop.put(name, prompt=words(number, 100), tokens_max=1000)
     loop.run()
     assert {events[-1].reason for events in loop.events.values()} == {"cancelled"}
-    assert not loop.lanes.decoding
+    assert not loop.lanes._lanes
 
 
 def test_requests_too_large_for_what_is_left_wait_and_hold_up_those_behind_them(loaded: Loaded) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from reconciler.runner.decode import leader as leading
 from reconciler.runner.decode.adjustment import adjustment
-from reconciler.runner.decode.answer import Answer
+from reconciler.runner.decode.answer import Answer, RepetitionScanner, StopStrings
 from reconciler.runner.decode.batch import Batch, Own, known_endings
 from reconciler.runner.decode.inbox import Orders, Ticket
 from reconciler.runner.decode.lanes import Lanes
@@ -35,8 +35,6 @@ from reconciler.runner.model.adapter import Tokenizer
 from reconciler.runner.model.agreed_batch import Logprobs
 from reconciler.runner.model.caches import ANY, EXACT, NOT, Footprint
 from reconciler.runner.model.generator import Read, Token
-from reconciler.runner.model.repetition import RepetitionScanner
-from reconciler.runner.model.stop_strings import stop_scanner
 from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.form import Form
@@ -46,6 +44,8 @@ from reconciler.wire.sampling import Bias, Ending, Repetition, Sampling
 from tests.recorded import compare, digest
 from tests.runner.lines import RECORDED, Lines, compact
 from tests.runner.ranks import question
+
+from .loop import prefix_bytes
 
 GREEDY = Sampling(temperature=0.0)
 NOBODY: Any = None
@@ -138,7 +138,7 @@ def test_lanes_are_chosen_as_recorded() -> None:
             if drawn.random() < 0.5:
                 group = unread[: drawn.choice((1, 1, 2, 3))]
                 said.append(f"t{int(lanes.go_together(group))}")
-                said.append(f"l{lanes.start(group)}{'d' if lanes.decoding else ''}")
+                said.append(f"l{lanes.start(group)}{'d' if lanes._lanes else ''}")
                 unread = [one for one in unread if one not in group]
             for _ in range(drawn.choice((0, 1, 200))):
                 left = lanes.step()
@@ -151,7 +151,7 @@ def test_lanes_are_chosen_as_recorded() -> None:
                 lanes.leave(gone)
                 live.remove(gone)
                 unread = [one for one in unread if one != gone]
-                said.append(f"x{gone}{int(lanes.decoding)}")
+                said.append(f"x{gone}{int(bool(lanes._lanes))}")
         lines.add(f"{seed} {name}", " ".join(said), 400)
     for name, footprint in FOOTPRINTS.items():
         if name != "not":
@@ -286,14 +286,19 @@ def test_answers_that_repeat_themselves_or_stop_end_as_recorded() -> None:
     for stop in ((), ("ab",), ("abc", "b"), ("aab", "aaa"), ("\u00e9x",), ("abab", "bc")):
         for text in ("", "aab", "xabcy", "aaab", "a\u00e9x!", "ababab", "bc", "aa", "abac"):
             for size in (1, 2, 9):
-                stops = stop_scanner(stop)
+                stops = StopStrings(stop)
                 pieces = [text[at : at + size] for at in range(0, len(text), size)]
-                said = [[] if stops.over else [part for _, part in stops.segments(piece)] for piece in pieces]
+                said = [[] if stops.over else _with_end(stops, stops.before(piece)) for piece in pieces]
                 lines.add(
                     f"{stop} {text!a} {size}",
                     [said, stops.over, stops.found, "" if stops.over else stops.rest()],
                 )
     compare(RECORDED / "decode_ends.txt", lines)
+
+
+def _with_end(stops: StopStrings, text: str) -> list[str]:
+    """Return a text, and after it an empty one where a stop string has ended it."""
+    return [text, ""] if stops.over else [text]
 
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -601,7 +606,7 @@ def test_steps_that_do_not_fit_are_refused_as_recorded() -> None:
             said: object = batch.run(step)
         except RankEnd as end:
             said = f"{end.code} {end.sentence}"
-        lines.add(f"{number}", [said, batch.live, batch.next_step, batch.next_uid, batch.prefix_bytes], 160)
+        lines.add(f"{number}", [said, batch.live, batch.next_step, batch.next_uid, prefix_bytes(batch)], 160)
     for error in (
         RuntimeError("[malloc] out"),
         ValueError("x"),

@@ -26,7 +26,7 @@ from reconciler.wire.sampling import Sampling
 from tests.runner.model.architectures import write_architecture
 from tests.runner.ranks import GREEDY, Reply
 
-from .loop import ALONE, Loop
+from .loop import ALONE, Loop, prefix_bytes
 
 ROOM = 1 << 24
 KINDS = {"qwen3": ANY, "deepseek_v3": ANY, "gpt_oss": EXACT, "qwen3_next": EXACT, "falcon_h1": EXACT}
@@ -173,7 +173,7 @@ def test_of_twelve_conversations_as_many_stay_as_there_is_room_for(
             assert reply.last.prefix_cache == KeptPrefixes(
                 count * measure.bytes(length), size, count, evicted
             )
-            assert loop.batch.prefix_bytes <= size
+            assert prefix_bytes(loop.batch) <= size
         stayed = {name.uid for name in loop.prefixes.names}
         for number in sorted(range(12), key=lambda number: number not in stayed):
             reply = loop.ask(f"again {number}", words(number, 90), tokens_max=10)
@@ -245,9 +245,9 @@ def test_an_entry_holds_no_more_memory_than_its_own(models: dict[str, Loaded]) -
         names = tuple(Prefix(uid, 103) for uid in range(4))
         batch.run(Step(batch.next_step, keep=names[:2]))
         expected = footprint(loaded.model, None).bytes(103)
-        assert batch.prefix_bytes == pytest.approx(2 * expected, rel=0.02), kind
+        assert prefix_bytes(batch) == pytest.approx(2 * expected, rel=0.02), kind
         batch.run(Step(batch.next_step, forget=names[:2]))
-        assert batch.prefix_bytes == 0
+        assert prefix_bytes(batch) == 0
 
 
 def test_a_cache_of_an_unknown_kind_is_told_as_not_to_be_kept(models: dict[str, Loaded]) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from reconciler.runner.decode import leader as leader_module
+from reconciler.runner.decode import pacing
 from reconciler.runner.decode.answer import Answer
-from reconciler.runner.decode.batch import Batch
+from reconciler.runner.decode.batch import Batch, Pulse
 from reconciler.runner.decode.follower import follow_steps
 from reconciler.runner.decode.inbox import Inbox, Ticket
-from reconciler.runner.decode.keep_alive import Pulse
 from reconciler.runner.decode.lanes import Lanes
 from reconciler.runner.decode.leader import Leader
 from reconciler.runner.decode.prefixes import Prefixes
@@ -213,6 +213,7 @@ def test_prompts_that_would_make_a_step_too_long_to_say_wait_for_the_next(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leader_module, "PROMPT_TOKENS_PER_STEP", 30)
+    monkeypatch.setattr(pacing, "TOKENS_MIN", 64)  # whole prompts, however long the step before took
     loop = Loop(loaded)
     for name in "abc":
         loop.put(name, prompt=20)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.runner.conftest import change_json
+
 TRANSFORMER, POOLING, NORMALIZE = "Transformer", "Pooling", "Normalize"
 
 
@@ -30,11 +32,5 @@ def lay_out(
             asked = {f"pooling_mode_{mode}": mode == pool for mode in modes}
             written = {"word_embedding_dimension": 32, **asked, "include_prompt": True}
             (directory / path / "config.json").write_text(json.dumps(written))
-    change_config(directory, **config)
+    change_json(directory / "config.json", **config)
     return directory
-
-
-def change_config(directory: Path, **config: Any) -> None:
-    """Change fields of ``config.json``."""
-    path = directory / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **config}))

@@ -18,8 +18,9 @@ from reconciler.runner.model.files import inspect
 from reconciler.runner.model.loading import load_shard
 from reconciler.wire.launch import RopeKind, RopeScaling
 from reconciler.wire.question import Pooling
+from tests.runner.conftest import change_json
 
-from .models import change_config, lay_out
+from .models import lay_out
 
 TEXT = tuple(range(5, 20))
 
@@ -41,7 +42,7 @@ def vector(model: Any) -> Any:
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_they_make_the_vectors_of_the_whole_model(endless: Path, headless: Path, tied: bool) -> None:
-    change_config(headless, tie_word_embeddings=tied)
+    change_json(headless / "config.json", tie_word_embeddings=tied)
     model, _ = load_model(headless, get_model_classes=classes)
     np.testing.assert_allclose(vector(model), vector(load(str(endless))[0]), rtol=1e-5, atol=1e-5)
 
@@ -50,7 +51,7 @@ def test_so_they_do_with_scaled_positions(headless: Path) -> None:
     scaling = RopeScaling(RopeKind.LINEAR, 4.0, 1024)
     with expected():
         scaled = load_shard(inspect(str(headless)), None, "tensor", False, scaling).model
-    change_config(headless, rope_scaling={"type": "linear", "factor": 4.0})
+    change_json(headless / "config.json", rope_scaling={"type": "linear", "factor": 4.0})
     plain, _ = load_model(headless, get_model_classes=classes)
     np.testing.assert_allclose(vector(scaled), vector(plain), rtol=1e-5, atol=1e-5)
 
@@ -62,7 +63,7 @@ def test_weights_with_all_names_are_loaded_as_ever(endless: Path) -> None:
 
 
 def test_a_node_finds_that_they_can_be_served_on_one_node(headless: Path) -> None:
-    change_config(headless, tie_word_embeddings=False)
+    change_json(headless / "config.json", tie_word_embeddings=False)
     found = examine(lay_out(headless))
     assert "problem" not in found
     assert set(found["unsplittable"]) == {"tensor", "pipeline"}
@@ -81,13 +82,13 @@ def test_it_finds_so_of_weights_that_only_lack_a_head_and_refuses_the_names_of_n
     weights: Any = mx.load(str(converted / "model.safetensors"))
     kept = {name: array for name, array in weights.items() if "lm_head" not in name}
     mx.save_safetensors(str(converted / "model.safetensors"), kept, metadata={"format": "mlx"})
-    change_config(converted, tie_word_embeddings=False)
+    change_json(converted / "config.json", tie_word_embeddings=False)
     assert "problem" not in examine(converted)
     assert "not in model" in examine(headless)["problem"]
 
 
 def test_an_encoder_is_refused_by_its_name(headless: Path) -> None:
-    change_config(headless, model_type="bert")
+    change_json(headless / "config.json", model_type="bert")
     assert (
         examine(lay_out(headless))["problem"] == "the installed mlx-lm does not know the architecture 'bert'"
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.runner.decode.leader import SCORED_PER_STEP
 from reconciler.wire.generation import Delta, Finished, Scored
 from reconciler.wire.sampling import Ending, Sampling
 from tests.runner.conftest import adjusted_tokens, end_ids, greedy_tokens, token_logprobs
@@ -116,24 +117,18 @@ async def test_rank_0_decides_where_another_rank_computes_something_else(
     zero_tensor(crooked / "model.safetensors", "model.norm.weight")
     with short_directory() as directory:
         first, second = configs(endless, directory, 2)
-        ranks = [
-            Rank(first, directory),
-            Rank(dataclasses.replace(second, model_path=str(crooked)), directory),
-        ]
-        try:
-            group = await asyncio.to_thread(Group(ranks, first.socket).ready)
+        other = dataclasses.replace(second, model_path=str(crooked))
+        with Rank(first, directory) as leader, Rank(other, directory) as follower:
+            group = await asyncio.to_thread(Group([leader, follower], first.socket).ready)
             async with connected(group.socket) as client:
                 greedy = await client.ask("a", "Tell me", tokens_max=16)
                 drawn = await client.ask("b", "Tell me", tokens_max=16, sampling=Sampling(temperature=0.5))
             assert greedy.tokens == greedy_tokens(endless, list(greedy.prompt), 16)
             assert len(drawn.tokens) > 1
-            await asyncio.to_thread(ranks[0].wait_until, lambda report: report.demand == 0)
-            done = ranks[0].last.steps
-            await asyncio.to_thread(ranks[1].wait_until, lambda report: report.steps >= done)
-            assert ranks[1].last.steps == done
-        finally:
-            for rank in ranks:
-                rank.end()
+            await asyncio.to_thread(leader.wait_until, lambda report: report.demand == 0)
+            done = leader.last.steps
+            await asyncio.to_thread(follower.wait_until, lambda report: report.steps >= done)
+            assert follower.last.steps == done
 
 
 def assert_scored(events: list[Any], tokens: list[int], model: Path) -> None:
@@ -146,7 +141,9 @@ def assert_scored(events: list[Any], tokens: list[int], model: Path) -> None:
 
 
 async def test_a_scored_prompt_has_the_figures_of_one_process(group: Group, tiny: Path) -> None:
-    prompts = [[(11 * place + number) % 290 for place in range(40 + 200 * number)] for number in range(3)]
+    """The last prompt is longer than a step reads."""
+    lengths = (40, 60, SCORED_PER_STEP + 30)
+    prompts = [[(11 * at + number) % 290 for at in range(length)] for number, length in enumerate(lengths)]
     async with connected(group.socket) as client:
         replies = await asyncio.gather(
             *(

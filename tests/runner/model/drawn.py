@@ -198,7 +198,6 @@ KDA = {
         "short_conv_kernel_size": 4,
     }
 }
-HEADS = {"num_key_value_heads": 8}
 LONGCAT = {
     "attention_method": "MLA",
     "zero_expert_type": "identity",

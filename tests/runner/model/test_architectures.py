@@ -53,13 +53,17 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def reports(folders: dict[str, Path]) -> dict[str, ModelReport]:
+def examined(folders: dict[str, Path]) -> dict[str, dict[str, Any]]:
+    return {kind: examine(folder) for kind, folder in folders.items()}
+
+
+@pytest.fixture(scope="module")
+def reports(folders: dict[str, Path], examined: dict[str, dict[str, Any]]) -> dict[str, ModelReport]:
     """What a node says of each, as the controller gets it."""
-    return {kind: report(folder) for kind, folder in folders.items()}
+    return {kind: report(folder, examined[kind]) for kind, folder in folders.items()}
 
 
-def report(folder: Path) -> ModelReport:
-    examined = examine(folder)
+def report(folder: Path, examined: dict[str, Any]) -> ModelReport:
     config = json.loads((folder / "config.json").read_text())
     return ModelReport(
         "m",
@@ -80,7 +84,11 @@ def unsharded(folders: dict[str, Path]) -> dict[str, Answers]:
 
 
 @pytest.fixture(scope="module")
-def pieces(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pieces(
+    folders: dict[str, Path],
+    examined: dict[str, dict[str, Any]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Path]:
     """For each rank a folder with what its node would have fetched, as the runtime says what that is."""
     found = {}
     quiet = ProgressReport(os.open(os.devnull, os.O_WRONLY))
@@ -88,7 +96,7 @@ def pieces(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
         found[kind] = tmp_path_factory.mktemp(f"pieces-{kind}")
         with serving(folder(folders[kind])) as hub:
             source = FetchSource(REPO, COMMIT, hub.endpoint)
-            for rank, share in enumerate(examine(folders[kind])["shares"][f"pipeline/{PIECES_OF}"]):
+            for rank, share in enumerate(examined[kind]["shares"][f"pipeline/{PIECES_OF}"]):
                 fetch(FetchJob(str(found[kind] / str(rank)), source, only=tuple(share["files"])), quiet)
     return found
 
@@ -192,7 +200,7 @@ def test_what_mlx_lm_stumbles_over_is_refused_as_well(tmp_path: Path) -> None:
     config = json.loads(path.read_text())
     del config["n_shared_experts"]
     path.write_text(json.dumps(config))
-    examined = report(tmp_path)
+    examined = report(tmp_path, examine(tmp_path))
     stumbled = "mlx-lm fails to split it: 'DeepseekV3MoE' object has no attribute 'shared_experts'"
     assert split("tensor", examined, 2) == Unsplit(stumbled, lasting=False)
     assert (

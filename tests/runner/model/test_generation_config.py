@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.runner.model.generation_config import NAME, read_sampling, sampling_of
+from reconciler.runner.model.files import SAMPLING, read_sampling, sampling_of
 from reconciler.wire.sampling import OPEN, SamplingDefaults
 
 QWEN = {
@@ -25,7 +25,7 @@ QWEN = {
 
 
 def test_a_published_file_is_read(tmp_path: Path) -> None:
-    (tmp_path / NAME).write_text(json.dumps(QWEN))
+    (tmp_path / SAMPLING).write_text(json.dumps(QWEN))
     assert read_sampling(tmp_path) == SamplingDefaults(temperature=0.6, top_k=20, top_p=0.95)
 
 
@@ -35,13 +35,13 @@ def test_a_model_without_the_file_has_no_defaults(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000])
 def test_a_broken_file_is_no_reason_not_to_serve(tmp_path: Path, text: str) -> None:
-    (tmp_path / NAME).write_text(text)
+    (tmp_path / SAMPLING).write_text(text)
     assert read_sampling(tmp_path) == SamplingDefaults()
 
 
 def test_what_says_nothing_is_left_out_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     odd = {"temperature": -1, "top_p": "0.9", "top_k": 2.5, "min_p": True, "repetition_penalty": 1.05}
-    (tmp_path / NAME).write_text(json.dumps(odd))
+    (tmp_path / SAMPLING).write_text(json.dumps(odd))
     assert read_sampling(tmp_path) == SamplingDefaults(repetition_penalty=1.05)
     assert "top_p is '0.9', which is left out" in caplog.text
 

@@ -85,8 +85,5 @@ def _waiting(model: Path, folder: Path) -> Iterator[Rank]:
     folder.mkdir()
     with short_directory() as sockets:
         (config,) = configs(model, sockets, 1)
-        rank = Rank(config, folder, spare=True)
-        try:
+        with Rank(config, folder, spare=True) as rank:
             yield rank
-        finally:
-            rank.end()

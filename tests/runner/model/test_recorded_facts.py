@@ -26,7 +26,7 @@ from reconciler.runner.embedding.weights import _named
 from reconciler.runner.group.control_channel import _problem
 from reconciler.runner.model import files, loading, memory, positions, token_text
 from reconciler.runner.model.caches import reusable
-from reconciler.runner.model.generation_config import read_sampling, sampling_of
+from reconciler.runner.model.files import read_sampling, sampling_of
 from reconciler.runner.model.mlx_errors import meaning
 from reconciler.runner.model.turn_ends import configured_ends, turn_end
 from reconciler.runner.process.config import read_config, split_address

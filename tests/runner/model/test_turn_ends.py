@@ -13,6 +13,7 @@ import pytest
 from reconciler.runner.model.files import inspect
 from reconciler.runner.model.loading import load_shard
 from reconciler.runner.model.turn_ends import ANSWER, configured_ends, turn_end
+from tests.runner.conftest import change_json
 from tests.runner.markup.collection import templates
 from tests.runner.markup.test_templates import UNNAMED, tokenizer_of
 
@@ -109,11 +110,9 @@ def test_a_model_ends_at_the_tokens_of_all_its_files(tiny: Path, tmp_path: Path)
     """A conversion kept the end token of the base model in one file, and lost that of the template in another."""
     copy = Path(shutil.copytree(tiny, tmp_path / "copy"))
     before = load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=False).tokenizer
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "eos_token_id": 17}))
+    change_json(copy / "config.json", eos_token_id=17)
     (copy / "generation_config.json").write_text(json.dumps({"eos_token_id": [23]}))
-    settings = json.loads((copy / "tokenizer_config.json").read_text())
-    (copy / "tokenizer_config.json").write_text(json.dumps({**settings, "eos_token": "<|endoftext|>"}))
+    change_json(copy / "tokenizer_config.json", eos_token="<|endoftext|>")
     ids = {text: token for token, text in before.added.items()}
     (copy / "chat_template.jinja").write_text(
         "{% for m in messages %}{{ m.role }}: {{ m.content }}" + "<|im_end|>" + "{% endfor %}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from reconciler.runner.model.loading import load_shard
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.launch import ExitCode
 from reconciler.wire.sampling import SamplingDefaults
+from tests.runner.conftest import change_json
 from tests.runner.ranks import running
 
 CHUNKED: dict[str, Any] = {
@@ -79,19 +79,6 @@ def lose_an_offset(model: Path) -> None:
     (model / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
 
 
-def list_instead_of_map(model: Path) -> None:
-    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": ["model.safetensors"]}))
-
-
-def number_instead_of_file(model: Path) -> None:
-    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": 1}}))
-
-
-@pytest.fixture
-def copy(endless: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(endless, tmp_path / "copy"))
-
-
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
@@ -116,8 +103,7 @@ def test_damaged_files_are_found_before_loading(
 @pytest.mark.parametrize("kind", ["perceptron", "out of memory"])
 def test_an_unknown_architecture_is_named_whatever_it_says(copy: Path, kind: str) -> None:
     """The second one's name is what MLX says where a node has too little memory."""
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "model_type": kind}))
+    change_json(copy / "config.json", model_type=kind)
     with pytest.raises(RankEnd, match=kind) as end:
         load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=False)
     assert end.value.code == ExitCode.WEIGHTS
@@ -127,8 +113,7 @@ def test_code_that_comes_with_weights_is_run_only_where_it_is_trusted(copy: Path
     ran = copy / "ran"
     code = f"import pathlib\nfrom mlx_lm.models.qwen3 import *\npathlib.Path({str(ran)!r}).touch()\n"
     (copy / "own.py").write_text(code)
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "model_file": "own.py"}))
+    change_json(copy / "config.json", model_file="own.py")
     with pytest.raises(RankEnd, match="trust_remote_code") as end:
         load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=False)
     assert (end.value.code, ran.exists()) == (ExitCode.WEIGHTS, False)
@@ -154,8 +139,7 @@ def test_a_model_whose_requests_cannot_be_batched_is_refused(copy: Path) -> None
 
 @pytest.mark.parametrize("nested", [None, []])
 def test_a_config_with_an_empty_text_model_is_refused_as_such(copy: Path, nested: object) -> None:
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "vocab_size": None, "text_config": nested}))
+    change_json(copy / "config.json", vocab_size=None, text_config=nested)
     check_division(inspect(str(copy)), 2)
     with pytest.raises(RankEnd, match="cannot load") as end:
         load_shard(inspect(str(copy)), None, "tensor", trust_remote_code=False)

@@ -21,14 +21,12 @@ from reconciler.runner.markup.answer import Family
 from reconciler.runner.markup.families import FAMILIES, Known
 from reconciler.runner.model.adapter import NoTemplate, Tokenizer
 from reconciler.runner.requests import conversation, prompt, tools, traits
-from reconciler.runner.requests.call_ids import shape_ids, short_id
-from reconciler.runner.requests.cut_off import as_object
+from reconciler.runner.requests.calls import as_object, shape_ids, short_id, written
 from reconciler.runner.requests.event_frames import event_frame
 from reconciler.runner.requests.shaping import shape
 from reconciler.runner.requests.texts import TextReader
 from reconciler.runner.requests.traits import STRICTEST, Traits
 from reconciler.runner.requests.unanswerable import Unanswerable
-from reconciler.runner.requests.written_calls import written
 from reconciler.wire.form import Form
 from reconciler.wire.generation import CallPart, Delta, Finished, Likely, TokenLogprobs
 from reconciler.wire.question import Question, Texts

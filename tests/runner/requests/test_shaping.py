@@ -12,10 +12,9 @@ import pytest
 
 from reconciler.runner.markup.answer import Family
 from reconciler.runner.markup.families import FAMILIES
-from reconciler.runner.requests.cut_off import as_object
+from reconciler.runner.requests.calls import as_object, written
 from reconciler.runner.requests.shaping import Shaped, shape
 from reconciler.runner.requests.traits import Traits
-from reconciler.runner.requests.written_calls import written
 
 USER = {"role": "user", "content": "hi"}
 PLAIN = Family("plain")

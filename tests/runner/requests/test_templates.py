@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,16 +18,13 @@ TEMPLATES = {
 
 
 @pytest.fixture(params=TEMPLATES)
-async def rank(
-    request: pytest.FixtureRequest, endless: Path, tmp_path: Path
-) -> AsyncIterator[tuple[str, Client]]:
+async def rank(request: pytest.FixtureRequest, copy: Path) -> AsyncIterator[tuple[str, Client]]:
     text, sentence = TEMPLATES[request.param]
-    folder = Path(shutil.copytree(endless, tmp_path / "copy"))
-    (folder / "chat_template.jinja").unlink()
+    (copy / "chat_template.jinja").unlink()
     if text is not None:
-        (folder / "chat_template.jinja").write_text(text)
-    assert "problem" not in examine(folder)
-    with running(folder, 1) as group:
+        (copy / "chat_template.jinja").write_text(text)
+    assert "problem" not in examine(copy)
+    with running(copy, 1) as group:
         async with connected(group.ready().socket) as client:
             yield sentence, client
 

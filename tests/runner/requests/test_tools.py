@@ -10,7 +10,7 @@ import pytest
 from mlx_lm.utils import load
 
 from reconciler.runner.model.adapter import Tokenizer
-from reconciler.runner.requests.call_ids import SHORT, shape_ids
+from reconciler.runner.requests.calls import SHORT, shape_ids
 from reconciler.runner.requests.conversation import render
 from reconciler.runner.requests.prompt import read_prompt, tools_problem
 from reconciler.runner.requests.unanswerable import Unanswerable

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from reconciler.runner.model.repetition import RepetitionScanner
+from reconciler.runner.decode.answer import RepetitionScanner
 from reconciler.wire.sampling import Repetition
 
 
