@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
-import struct
 import subprocess
 import time
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,8 @@ _READING = "I read the notes first."
 _CHECKING = "The notes have another colour now. I run the check that is in this folder, and then I am done with the task."
 _WENT_ON = "The session went on."
 _PICTURE = "{folder}/picture.png"
+_RED = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+"""A PNG of one red pixel."""
 _DONE = "The check printed {seen:checked-[0-9]+}."
 
 
@@ -203,7 +204,7 @@ def _goes_on(agent: Agent, made: Cluster, folder: Path, script: str, on: str) ->
     """Let an agent go on after an image, the result of nothing and a call that breaks off. Return what is wrong."""
     work = folder / script
     work.mkdir()
-    (work / "picture.png").write_bytes(picture())
+    (work / "picture.png").write_bytes(base64.b64decode(_RED))
     program, variables = _laid_out(agent, made, folder, work)
     for command, name, output in ((agent.command, script, "before"), (agent.again, on, "output")):
         prompt = f"Follow the script {name} in {work}."
@@ -226,17 +227,6 @@ def _goes_on(agent: Agent, made: Cluster, folder: Path, script: str, on: str) ->
     said = (work / "output").read_text(errors="replace")
     before = (work / "before").read_text(errors="replace")
     return "" if _WENT_ON in said else f"did not go on: {said[-1500:]}\nbefore that: {before[-1500:]}"
-
-
-def picture() -> bytes:
-    """A PNG of one red pixel."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
-    pixels = zlib.compress(b"\0\xff\0\0")
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
 
 
 def _task(agent: Agent, made: Cluster, folder: Path, script: str, kill: bool) -> str:

@@ -30,9 +30,7 @@ class CountReply:
         self._count = 0
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Keep the answer of rank 0."""
         self._count += sum(answer.prompt_tokens for _, answer in pieces if isinstance(answer, Finished))
 
     def body(self) -> bytes:
-        """Return the object."""
         return dumps({**self._heading, "input_tokens": self._count})

@@ -104,6 +104,10 @@ class Fields:
             raise invalid(f"{name} must be one of: {', '.join(choices)}", self.path(name))
         return value
 
+    def optional_choice(self, name: str, choices: Sequence[str]) -> str | None:
+        """Return one of ``choices``, or None."""
+        return None if self._fields.get(name) is None else self.choice(name, choices)
+
     def object(self, name: str) -> Fields | None:
         """Return an object, or None."""
         value = self._fields.get(name)

@@ -78,21 +78,15 @@ def refuse_equal_names(names: Iterable[str]) -> None:
         raise invalid(f"{count} tools have the name {name[:60]!r}", "tools")
 
 
-def form_of(
-    content: Form | None,
-    use: ToolUse,
-    strict: Sequence[str],
-    known: Collection[str],
-    path: str = "tool_choice",
-) -> Form:
+def form_of(content: Form | None, use: ToolUse, strict: Sequence[str], known: Collection[str]) -> Form:
     """Return the form of an answer. ``strict`` tools have arguments that satisfy their schema; ``known`` are all
-    tools of the request. Raises ``ApiError`` (400) if ``use``, the field ``path``, does not agree with them."""
+    tools of the request. Raises ``ApiError`` (400) for a ``use`` that they do not allow."""
     if (use.required or use.names) and not known:
-        raise invalid("there are no tools to call", path)
+        raise invalid("there are no tools to call", "tool_choice")
     there = frozenset(known)
     for name in use.names:
         if name not in there:
-            raise invalid(f"there is no tool {name!r:.100}", path)
+            raise invalid(f"there is no tool {name!r:.100}", "tool_choice")
     if not (use.required or use.names or (strict and use.offered)):
         return content or FREE
     return dataclasses.replace(

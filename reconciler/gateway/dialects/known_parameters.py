@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from reconciler.gateway.errors import ApiError, unsupported
 
 from .fields import Fields
-from .parameter import Row
-from .parameter_table import INSIDE, ROWS
+from .parameter_table import INSIDE, ROWS, Row
 
 _KNOWN: Mapping[tuple[str, str], Row] = {
     (path, name): row for row in ROWS for path in row.on for name in row.names

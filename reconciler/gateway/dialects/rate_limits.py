@@ -4,65 +4,39 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from reconciler.gateway.figures import Figure, Figures
+from reconciler.gateway.figures import Figures
 
 Headers = Sequence[tuple[bytes, bytes]]
-
-_Names = tuple[bytes, bytes, bytes]
-"""Of the headers with a limit, its rest, and the time when it is whole again."""
-_OPENAI: tuple[_Names, _Names] = (
-    (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests"),
-    (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens"),
-)
-_ANTHROPIC: tuple[_Names, _Names] = (
-    (
-        b"anthropic-ratelimit-requests-limit",
-        b"anthropic-ratelimit-requests-remaining",
-        b"anthropic-ratelimit-requests-reset",
-    ),
-    (
-        b"anthropic-ratelimit-tokens-limit",
-        b"anthropic-ratelimit-tokens-remaining",
-        b"anthropic-ratelimit-tokens-reset",
-    ),
-)
 
 
 def openai_headers(figures: Figures) -> Headers:
     """Return them as OpenAI writes them: ``x-ratelimit-remaining-tokens``, with times such as ``6m0s``
     (https://platform.openai.com/docs/guides/rate-limits, "Rate limits in headers")."""
-    return [
-        header
-        for (limit, remaining, reset), figure in _figures(figures, _OPENAI)
-        for header in (
-            (limit, b"%d" % figure.limit),
-            (remaining, b"%d" % figure.remaining),
-            (reset, _duration(figure.reset_seconds).encode()),
-        )
-    ]
+    return _headers(figures, "x-ratelimit-{number}-{unit}", _duration)
 
 
 def anthropic_headers(figures: Figures) -> Headers:
     """Return them as Anthropic writes them: ``anthropic-ratelimit-tokens-remaining``, with times in RFC 3339
     (https://docs.anthropic.com/en/api/rate-limits, "Response headers")."""
+    return _headers(
+        figures, "anthropic-ratelimit-{unit}-{number}", lambda seconds: _moment(figures.now + seconds)
+    )
+
+
+def _headers(figures: Figures, name: str, moment: Callable[[float], str]) -> Headers:
+    """Return each limit, its rest, and the time when it is whole again."""
     return [
-        header
-        for (limit, remaining, reset), figure in _figures(figures, _ANTHROPIC)
-        for header in (
-            (limit, b"%d" % figure.limit),
-            (remaining, b"%d" % figure.remaining),
-            (reset, _moment(figures.now + figure.reset_seconds).encode()),
+        (name.format(number=number, unit=unit).encode(), str(value).encode())
+        for unit, figure in (("requests", figures.requests), ("tokens", figures.tokens))
+        if figure is not None
+        for number, value in (
+            ("limit", figure.limit),
+            ("remaining", figure.remaining),
+            ("reset", moment(figure.reset_seconds)),
         )
     ]
-
-
-def _figures(figures: Figures, names: tuple[_Names, _Names]) -> Iterator[tuple[_Names, Figure]]:
-    if figures.requests is not None:
-        yield names[0], figures.requests
-    if figures.tokens is not None:
-        yield names[1], figures.tokens
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The headers of an answer, which count the content that the model or its chat template does not take. Pure."""
+"""The headers of an answer that tell what the model or its chat template does not take. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from reconciler.wire.generation import Accepted, Replaced
 
 from .rate_limits import Headers
 
+DROPPED_TOOLS = b"x-dropped-tools"
+"""The header with the tools that the model does not see, by type and, for responses, by name."""
 HEADER = b"x-replaced"
+"""The header that counts the content that was replaced."""
 KINDS_MAX = 32
 """More kinds than there are: a rank of a later version may know others."""
 _KIND = re.compile(r"[a-z-]{1,40}")
@@ -39,3 +42,8 @@ class Head:
                 counts[each.kind] += each.count
         named = ", ".join(f"{kind}={count}" for kind, count in sorted(counts.items())[:KINDS_MAX])
         return (*self.headers, (HEADER, named.encode())) if named else self.headers
+
+
+def dropped_headers(dropped: Sequence[str]) -> Headers:
+    """Return the header with the tools that the model does not see, if there are any."""
+    return ((DROPPED_TOOLS, ", ".join(dropped).encode()),) if dropped else ()

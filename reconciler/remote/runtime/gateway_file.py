@@ -34,6 +34,7 @@ def gateway_file() -> GatewayFile:
         *(package / f"{name}.py" for name in ("descriptors", "errors", "secret_files")),
     ]
     paths += [path for room in _ROOMS for path in sorted((package / room).rglob("*.py"))]
+    paths += sorted((package / "gateway" / "dialects").glob("*.txt"))
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("__main__.py", _TIME), _START)

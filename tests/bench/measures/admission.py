@@ -21,17 +21,13 @@ def measure(quick: bool) -> Iterator[Figure]:
     with both(2) as (our_side, peer):
         for _ in range(1 if quick else 7):
             with undisturbed(peer):
-                mine += first_tokens(our_side)
-            others += first_tokens(peer)
+                mine += asyncio.run(first_tokens(our_side))
+            others += asyncio.run(first_tokens(peer))
     yield paired(f"first token beside {BUSY_STREAMS} streams", "s", mine, others, "<= 0.3")
 
 
-def first_tokens(side: Ours | Peer) -> list[float]:
+async def first_tokens(side: Ours | Peer) -> list[float]:
     """Seconds to the first token of some short requests, one after the other."""
-    return asyncio.run(_first_tokens(side))
-
-
-async def _first_tokens(side: Ours | Peer) -> list[float]:
     await together(side.url, side.model, 1, 4)
     begun = [asyncio.Event() for _ in range(BUSY_STREAMS)]
     busy = [asyncio.create_task(stream(side.url, side.model, COUNT, BUSY_TOKENS, event)) for event in begun]

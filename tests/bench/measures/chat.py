@@ -26,20 +26,16 @@ def measure(quick: bool) -> Iterator[Figure]:
                 f"Chat {number}. {long_text(tokens)}"  # another one each time, so that nobody has read it
             )
             with undisturbed(peer):
-                mine = chat(our_side, system, turns)
-            for seconds, place in ((mine, 0), (chat(peer, system, turns), 1)):
+                mine = asyncio.run(chat(our_side, system, turns))
+            for seconds, place in ((mine, 0), (asyncio.run(chat(peer, system, turns)), 1)):
                 first[place].append(seconds[0])
                 later[place].extend(seconds[1:])
     yield paired(f"chat, {tokens} tokens: first turn", "s", *first)
     yield paired(f"the same: turns 2 to {turns}", "s", *later, "<= 1.1")
 
 
-def chat(side: Ours | Peer, system: str, turns: int) -> list[float]:
+async def chat(side: Ours | Peer, system: str, turns: int) -> list[float]:
     """Seconds to the first token of each turn."""
-    return asyncio.run(_chat(side, system, turns))
-
-
-async def _chat(side: Ours | Peer, system: str, turns: int) -> list[float]:
     await stream(side.url, side.model, "Hello", 4)
     conversation, seconds = [said("system", system)], []
     for turn in range(turns):

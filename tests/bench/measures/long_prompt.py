@@ -26,20 +26,16 @@ def measure(quick: bool) -> Iterator[Figure]:
                 f"Prompt {number}. {long_text(tokens)}"  # another one each time, so that nobody has read it
             )
             with undisturbed(peer):
-                mine = beside(our_side, prompt)
-            for (running, long), place in ((mine, 0), (beside(peer, prompt), 1)):
+                mine = asyncio.run(beside(our_side, prompt))
+            for (running, long), place in ((mine, 0), (asyncio.run(beside(peer, prompt)), 1)):
                 gaps[place].append(longest_gap(running, long))
                 firsts[place].append(long.first)
     yield paired(f"prompt of {tokens}: longest gap beside", "s", *gaps, "<= 0.25 s")
     yield paired("the same: its own first token", "s", *firsts)
 
 
-def beside(side: Ours | Peer, prompt: str) -> tuple[Stream, Stream]:
+async def beside(side: Ours | Peer, prompt: str) -> tuple[Stream, Stream]:
     """A running answer, and the one to a long prompt that came meanwhile."""
-    return asyncio.run(_beside(side, prompt))
-
-
-async def _beside(side: Ours | Peer, prompt: str) -> tuple[Stream, Stream]:
     begun = asyncio.Event()
     running = asyncio.create_task(stream(side.url, side.model, COUNT, RUNNING_TOKENS, begun))
     await begun.wait()

@@ -1,19 +1,13 @@
-"""What other servers have is named with what to use instead, which there is; the documentation has the same table.
-
-``UPDATE_GOLDEN=1`` writes the table of ``docs/endpoint.md`` anew.
-"""
+"""What other servers have is named with what to use instead, which there is; the documentation has the same table."""
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 
 from reconciler.gateway.dialects.elsewhere import ROWS, found, is_named
 from reconciler.gateway.dialects.table import DIALECTS
+from tests.gateway.dialects import pages
 
-PAGE = Path(__file__).parents[3] / "docs" / "endpoint.md"
-BEGIN, END = "<!-- paths of others -->\n", "<!-- end of paths of others -->\n"
 PROBES = {"GET /", "GET /health", "GET /ping", "POST /ping", "GET /ready", "GET /metrics", "POST /hooks/git"}
 
 
@@ -49,10 +43,4 @@ def rendered() -> str:
 
 
 def test_the_documentation_has_the_table() -> None:
-    page = PAGE.read_text()
-    before, begin, rest = page.partition(BEGIN)
-    table, end, after = rest.partition(END)
-    if os.environ.get("UPDATE_GOLDEN"):
-        PAGE.write_text(before + begin + rendered() + end + after)
-    else:
-        assert table == rendered()
+    pages.check("paths of others", rendered())

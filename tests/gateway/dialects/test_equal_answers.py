@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from reconciler.gateway.dialects.anthropic.reply import MessageReply, MessageStream
+from reconciler.gateway.dialects.anthropic.messages import MessageReply, MessageStream
 from reconciler.gateway.dialects.anthropic.request import parse_request
 from reconciler.gateway.dialects.dialect import Reply, Stream
-from reconciler.gateway.dialects.openai.chat_reply import ChatReply, ChatStream
+from reconciler.gateway.dialects.openai.chat import ChatReply, ChatStream
 from reconciler.gateway.dialects.openai.request import parse_chat
 from reconciler.gateway.dialects.openai.shape import Heading
 from reconciler.gateway.events import Answer, Piece

@@ -1,12 +1,8 @@
-"""What the table says of each parameter is what becomes of it, and what the documentation says.
-
-``UPDATE_GOLDEN=1`` writes the table of ``docs/endpoint.md`` anew.
-"""
+"""What the table says of each parameter is what becomes of it, and what the documentation says."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Set
 from pathlib import Path
@@ -22,16 +18,24 @@ from openai.types.completion_create_params import CompletionCreateParamsBase
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from reconciler.gateway.dialects.anthropic.request import MessagesRequest, parse_request
-from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
+from reconciler.gateway.dialects.openai.completions import CompletionRequest, parse_completion
 from reconciler.gateway.dialects.openai.request import ChatRequest, parse_chat
-from reconciler.gateway.dialects.parameter import CHAT, MESSAGES, PATHS, RESPONSES, TEXT, Row
-from reconciler.gateway.dialects.parameter_table import INSIDE, ROWS
+from reconciler.gateway.dialects.parameter_table import (
+    CHAT,
+    INSIDE,
+    MESSAGES,
+    PATHS,
+    RESPONSES,
+    ROWS,
+    TEXT,
+    Row,
+)
 from reconciler.gateway.dialects.responses.request import ResponseRequest, parse_response
+from reconciler.gateway.dialects.rows import rows_of
 from reconciler.gateway.errors import ApiError
 from tests.gateway.conftest import HELLO
+from tests.gateway.dialects import pages
 
-PAGE = Path(__file__).parents[3] / "docs" / "endpoint.md"
-BEGIN, END = "<!-- every parameter -->\n", "<!-- end of every parameter -->\n"
 STRANGE: Any = [{"something": "else"}]
 """A value of no parameter's type, which hence is none of those without effect."""
 
@@ -243,13 +247,12 @@ def _treatment(row: Row, path: str) -> str:
 
 
 def test_the_documentation_has_the_table() -> None:
-    page = PAGE.read_text()
-    before, begin, rest = page.partition(BEGIN)
-    table, end, after = rest.partition(END)
-    if os.environ.get("UPDATE_GOLDEN"):
-        PAGE.write_text(before + begin + rendered() + end + after)
-    else:
-        assert table == rendered()
+    pages.check("every parameter", rendered())
+
+
+def test_every_name_and_value_of_the_file_is_read() -> None:
+    listed = [cell for _, cell, *_ in rows_of("parameters_within.txt")]
+    assert [_listed(row) for inside in INSIDE.values() for row in inside] == listed
 
 
 def test_what_stands_within_others_is_said_where_they_are() -> None:

@@ -17,7 +17,7 @@ from reconciler.gateway.dialects.openai import chat
 from reconciler.gateway.dialects.responses import create
 from reconciler.gateway.errors import ApiError, internal, invalid, prompt_quarantined, prompt_too_long
 from reconciler.gateway.events import Answer, Piece
-from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, Route
+from reconciler.wire.generation import Accepted, CallPart, Delta, Finished
 from tests.gateway.conftest import HELLO
 from tests.gateway.dialects.responses.events import (
     calls_of,
@@ -27,6 +27,7 @@ from tests.gateway.dialects.responses.events import (
     reasoning_of,
     text_of,
 )
+from tests.gateway.recorded.telling import Models
 
 TEXTS = st.text(st.sampled_from('ab \n"\\é🦙'), min_size=1, max_size=6)
 FEW = st.lists(TEXTS, min_size=1, max_size=3)
@@ -75,18 +76,8 @@ def parsed(path: str, stream: bool) -> Parsed:
     sources = Sources(lambda: 1_700_000_000.0, lambda: f"{next(numbers):024x}", lambda: 42)
     if path == "chat":
         body = {"model": "m", "messages": HELLO, "stream": stream, "stream_options": {"include_usage": True}}
-        return chat.parse(orjson.dumps(body), sources, Nothing())
-    return create.parse(orjson.dumps({"model": "m", "input": "hello", "stream": stream}), sources, Nothing())
-
-
-class Nothing:
-    """A catalog that nobody asks."""
-
-    def names(self) -> dict[str, Route]:
-        raise AssertionError("a catalog is not asked here")
-
-    def find(self, name: str) -> Route | None:
-        raise AssertionError("a catalog is not asked here")
+        return chat.parse(orjson.dumps(body), sources, Models())
+    return create.parse(orjson.dumps({"model": "m", "input": "hello", "stream": stream}), sources, Models())
 
 
 def whole(path: str, answers: Sequence[Answer]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -18,8 +18,10 @@ from reconciler.gateway.dialects.vllm import tokens
 from reconciler.gateway.errors import ApiError
 from reconciler.wire.codec import from_wire, to_wire
 from reconciler.wire.generation import Generate, Route
+from tests.gateway.recorded.telling import Models
 
 SOURCES = Sources(lambda: 1.0, lambda: "id", lambda: 7)
+ONE = Models(Route("llama", (), 4096, 0))
 SCALARS = (
     st.none() | st.booleans() | st.integers(-5, 2**40) | st.floats(allow_nan=False) | st.text(max_size=5)
 )
@@ -40,16 +42,6 @@ NAMES = {
 }  # fmt: skip
 
 
-class One:
-    """A catalog of one model."""
-
-    def names(self) -> Mapping[str, Route]:
-        return {"llama": Route("llama", (), 4096, 0)}
-
-    def find(self, name: str) -> Route | None:
-        return self.names().get(name)
-
-
 @pytest.mark.parametrize(
     "parse",
     [
@@ -66,7 +58,7 @@ def test_it_is_a_question_or_refused(
 ) -> None:
     refused: tuple[int, str] | None = None
     try:
-        (asked,) = parse(orjson.dumps(body), SOURCES, One()).choices
+        (asked,) = parse(orjson.dumps(body), SOURCES, ONE).choices
     except ApiError as error:
         refused = (error.status, error.kind)
     else:

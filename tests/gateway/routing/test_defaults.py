@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from reconciler.gateway.dialects.openai.completions_reply import parse_completion
+from reconciler.gateway.dialects.openai.completions import parse_completion
 from reconciler.gateway.dialects.openai.request import parse_chat
 from reconciler.gateway.routing.defaults import settled, with_defaults
 from reconciler.wire.generation import Accepted, Generate, Route

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ast import BinOp, If, IfExp, UnaryOp
 
-from reconciler.gateway.dialects.anthropic import blocks, conversation, errors, reply, tools
+from reconciler.gateway.dialects.anthropic import blocks, conversation, errors, messages, tools
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, keep, never
 
@@ -56,14 +56,14 @@ MESSAGES = (
     ),
     Mutant(
         "a-withdrawn-call-is-sent",
-        reply.MessageReply._keep,
+        messages.MessageReply._keep,
         never(If),
         "clients run a call that the model did not make",
         ANSWERS,
     ),
     Mutant(
         "cached-tokens-count-twice",
-        reply._usage,
+        messages._usage,
         keep(BinOp, "left", 0, 2),
         "agents take their context for full, and compact it",
         ANSWERS,

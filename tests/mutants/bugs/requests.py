@@ -28,8 +28,8 @@ from ast import (
 )
 
 from reconciler.gateway import app, errors, front
-from reconciler.gateway.dialects import content, fields, known_parameters, parameter
-from reconciler.gateway.dialects.openai import completions_reply, form, messages, parameters, request, shape
+from reconciler.gateway.dialects import content, fields, known_parameters, parameter_table
+from reconciler.gateway.dialects.openai import completions, form, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
 from reconciler.gateway.http import codings, refusals, request_body
 from reconciler.gateway.routing import (
@@ -205,7 +205,7 @@ NULLS = (
     ),
     Mutant(
         "a-null-choice-is-refused",
-        parameter.Row.accepts,
+        parameter_table.Row.accepts,
         put(Compare, "False"),
         "clients that send null for what they leave out get 400",
         (*CHAT_REQUEST, *TABLE),
@@ -470,7 +470,7 @@ LETHAL = (
     ),
     Mutant(
         "an-empty-prompt-is-sent",
-        completions_reply._prompt,
+        completions._prompt,
         keep(BoolOp, "values[1]", 0, 3),
         "an empty prompt, with which mlx_lm.server dies, gets as far as the rank",
         COMPLETIONS,
@@ -498,7 +498,7 @@ LETHAL = (
     ),
     Mutant(
         "one-prompt-is-all",
-        completions_reply.parse_completion,
+        completions.parse_completion,
         put(Call, "{it}[:1]", 16, 23),
         "of a list of prompts all but the first are not answered",
         COMPLETIONS,

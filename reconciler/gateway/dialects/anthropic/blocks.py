@@ -54,7 +54,7 @@ class Blocks:
     argument: clients take one without any for a complete call.
     """
 
-    def __init__(self, call_id: Callable[[], str], shows_thinking: bool = True) -> None:
+    def __init__(self, call_id: Callable[[], str], shows_thinking: bool) -> None:
         """``call_id`` draws the id of a call that has none. Unless ``shows_thinking``, thinking blocks are empty."""
         self._call_id = call_id
         self._shows_thinking = shows_thinking

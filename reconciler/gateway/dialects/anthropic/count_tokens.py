@@ -7,10 +7,10 @@ from reconciler.gateway.dialects.dialect import Catalog, Parsed, Sources
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported
 from reconciler.gateway.dialects.openai.model_list import only_model
 from reconciler.gateway.dialects.openai.parameters import parse_model, parse_object
-from reconciler.gateway.dialects.parameter import MESSAGES
+from reconciler.gateway.dialects.parameter_table import MESSAGES
+from reconciler.gateway.dialects.replaced import dropped_headers
 from reconciler.wire.generation import Generate
 
-from .messages import dropped_headers
 from .request import parse_prompt
 
 

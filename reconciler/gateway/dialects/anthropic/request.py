@@ -23,7 +23,7 @@ from reconciler.gateway.dialects.openai.parameters import (
     parse_sampling,
     parse_unset,
 )
-from reconciler.gateway.dialects.parameter import MESSAGES
+from reconciler.gateway.dialects.parameter_table import MESSAGES
 from reconciler.gateway.errors import invalid
 from reconciler.wire.form import Form
 from reconciler.wire.generation import REASONING_SWITCHES, Generate, Replaced
@@ -158,9 +158,7 @@ def _thinks(fields: Fields) -> bool | None:
 
 def _shows_thinking(fields: Fields) -> bool:
     thinking = None if isinstance(fields.value("thinking"), bool) else fields.object("thinking")
-    if thinking is None or thinking.value("display") is None:
-        return True
-    return thinking.choice("display", ("summarized", "omitted")) == "summarized"
+    return thinking is None or thinking.optional_choice("display", ("summarized", "omitted")) != "omitted"
 
 
 def _content(fields: Fields) -> Form | None:

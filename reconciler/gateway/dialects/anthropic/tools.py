@@ -9,6 +9,7 @@ from typing import Any
 
 from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.dialects.forms import ToolUse, form_of, refuse_equal_names
+from reconciler.gateway.dialects.openai.messages import shown_function
 from reconciler.gateway.errors import invalid
 from reconciler.wire.form import FREE, Form
 
@@ -73,12 +74,7 @@ def _use(fields: Fields) -> tuple[ToolUse, int | None]:
 
 
 def _tool(tool: Fields) -> Mapping[str, Any]:
-    rendered: dict[str, Any] = {"name": tool.text("name")}
-    description = tool.optional_text("description")
-    if description is not None:
-        rendered["description"] = description
-    schema = tool.object("input_schema")
-    if schema is None:
+    shown = shown_function(tool, tool.text("name"), "input_schema")
+    if "parameters" not in shown["function"]:
         raise invalid("a tool needs an input_schema", tool.path("input_schema"))
-    rendered["parameters"] = schema.plain()
-    return {"type": "function", "function": rendered}
+    return shown

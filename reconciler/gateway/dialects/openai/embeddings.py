@@ -19,7 +19,7 @@ from reconciler.wire.generation import Delta, Finished, Generate
 from reconciler.wire.question import Question, Texts, Vector
 
 from .model_list import only_model
-from .parameters import TOKEN_IDS, parse_model, parse_object
+from .parameters import TOKEN_IDS, parse_model, parse_object, parse_texts
 from .shape import dumps
 
 TEXTS_MAX = 2048
@@ -44,9 +44,7 @@ def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
         if fields.value(name) not in (None, True, "text"):
             raise unsupported(name, name, why)
     model = parse_model(fields) or only_model(catalog)
-    in_base64 = False
-    if fields.value("encoding_format") is not None:
-        in_base64 = fields.choice("encoding_format", ("float", "base64")) == "base64"
+    in_base64 = fields.optional_choice("encoding_format", ("float", "base64")) == "base64"
     dimensions = fields.optional_integer("dimensions", low=1, high=DIMENSIONS_MAX)
     question = Question("input", texts=_texts(fields, dimensions))
     generate = Generate("", (), tokens_max=0, question=question)
@@ -54,14 +52,7 @@ def parse(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
 
 
 def _texts(fields: Fields, dimensions: int | None) -> Texts:
-    value = fields.value("input")
-    if isinstance(value, str) or (isinstance(value, list) and value and type(value[0]) is int):
-        value = [value]
-    if not isinstance(value, list) or not value:
-        text = "input must be a string, a list of token ids, or a list of either, and not empty"
-        raise invalid(text, "input")
-    if len(value) > TEXTS_MAX:
-        raise invalid(f"input takes at most {TEXTS_MAX} texts, got {len(value)}", "input")
+    value = parse_texts(fields, "input", TEXTS_MAX, "texts")
     if isinstance(value[0], str):
         return Texts(
             texts=tuple(_text(entry, at, len(value)) for at, entry in enumerate(value)), dimensions=dimensions
@@ -109,7 +100,6 @@ class EmbeddingsReply:
                 self._tokens = answer.prompt_tokens
 
     def body(self) -> bytes:
-        """Return OpenAI's list."""
         usage = {"prompt_tokens": self._tokens, "total_tokens": self._tokens}
         rest = dumps({"object": "list", "model": self._model, "usage": usage})
         data = b",".join(self._written[place] for place in sorted(self._written))

@@ -30,7 +30,7 @@ def parse_content_form(fields: Fields) -> Form | None:
     """Return the form of an answer's content; None if it is free. Raises ``ApiError`` (400)."""
     if fields.lacks(_ASKING):
         return None
-    found = [form for form in (_response_format(fields), *_of_vllm(fields), _of_llama(fields)) if form]
+    found = [form for form in (_response_format(fields), *_of_others(fields)) if form]
     if len(found) > 1:
         paths = " and ".join(form.schema_path for form in found)
         raise invalid(f"an answer can have one form, but {paths} both ask for one", found[1].schema_path)
@@ -59,7 +59,8 @@ def _response_format(fields: Fields) -> Form | None:
     return _of_json(named.value("schema"), named.path("schema"))
 
 
-def _of_vllm(fields: Fields) -> list[Form | None]:
+def _of_others(fields: Fields) -> list[Form | None]:
+    """Return the forms that vLLM's fields and llama.cpp's ``json_schema`` ask for."""
     nested = fields.object("structured_outputs")
     if nested is not None:
         refuse_unsupported_inside(nested, "structured_outputs")
@@ -71,12 +72,9 @@ def _of_vllm(fields: Fields) -> list[Form | None]:
             found.append(None if value is None else make(value, place.path(prefix + name)))
     if inner.flag("json_object"):
         found.append(_of_json(ANY_OBJECT, inner.path("json_object")))
-    return found
-
-
-def _of_llama(fields: Fields) -> Form | None:
     schema = fields.value("json_schema")
-    return None if schema is None else _of_json(schema, "json_schema")
+    found.append(None if schema is None else _of_json(schema, "json_schema"))
+    return found
 
 
 def _of_json(schema: Any, path: str) -> Form:

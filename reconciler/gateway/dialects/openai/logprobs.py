@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from reconciler.wire.generation import Likely, TokenLogprobs
@@ -11,16 +11,19 @@ from reconciler.wire.generation import Likely, TokenLogprobs
 
 def chat_logprobs(tokens: Sequence[TokenLogprobs]) -> dict[str, Any]:
     """Return the ``logprobs`` of a choice."""
-    content = [
-        {**_entry(one.chosen), "top_logprobs": [_entry(likely) for likely in one.likeliest]} for one in tokens
-    ]
-    return {"content": content, "refusal": None}
+    return {"content": _listed(tokens, _entry), "refusal": None}
 
 
 def text_logprobs(tokens: Sequence[TokenLogprobs]) -> list[dict[str, Any]]:
     """Return the ``logprobs`` of a text of the Responses API, which always have ``bytes``."""
+    return _listed(tokens, _whole)
+
+
+def _listed(
+    tokens: Sequence[TokenLogprobs], entry: Callable[[Likely], dict[str, Any]]
+) -> list[dict[str, Any]]:
     return [
-        {**_whole(one.chosen), "top_logprobs": [_whole(likely) for likely in one.likeliest]} for one in tokens
+        {**entry(one.chosen), "top_logprobs": [entry(likely) for likely in one.likeliest]} for one in tokens
     ]
 
 

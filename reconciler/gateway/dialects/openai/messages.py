@@ -95,6 +95,19 @@ def called_function(id: str, name: str, arguments: Any) -> Mapping[str, Any]:
     return {"id": id, "type": "function", "function": function}
 
 
+def shown_function(tool: Fields, name: str, parameters: str = "parameters") -> Mapping[str, Any]:
+    """Return a tool as templates take it, by the name that the model knows. ``parameters`` is the field with their
+    schema."""
+    function: dict[str, Any] = {"name": name}
+    description = tool.optional_text("description")
+    if description is not None:
+        function["description"] = description
+    schema = tool.object(parameters)
+    if schema is not None:
+        function["parameters"] = schema.plain()
+    return {"type": "function", "function": function}
+
+
 def called_custom(id: str, name: str, text: str | None) -> Mapping[str, Any]:
     """Return a call of a tool that takes text, as a function: templates know nothing else."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": {"input": text or ""}}}

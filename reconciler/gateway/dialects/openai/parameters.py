@@ -187,6 +187,20 @@ def _token_ids(fields: Fields, name: str) -> tuple[int, ...]:
     return tuple(value)
 
 
+def parse_texts(fields: Fields, name: str, most: int, noun: str) -> list[Any]:
+    """Return a field that is a string, a list of token ids, or a list of either, as such a list of one or more entries,
+    which are unchecked. ``noun`` is the name of several entries."""
+    value = fields.value(name)
+    if isinstance(value, str) or (isinstance(value, list) and value and type(value[0]) is int):
+        value = [value]
+    if not isinstance(value, list) or not value:
+        text = f"{name} must be a string, a list of token ids, or a list of either, and not empty"
+        raise invalid(text, name)
+    if len(value) > most:
+        raise invalid(f"{name} takes at most {most} {noun}, got {len(value)}", name)
+    return value
+
+
 def parse_unset(fields: Fields) -> tuple[str, ...]:
     """Return the fields of ``Sampling`` that deployment and model decide. A ``top_p`` of 0 decides the temperature."""
     if fields.lacks(_OPEN):

@@ -13,13 +13,13 @@ from typing import Any
 from reconciler.gateway.dialects.content import Contents
 from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported, refuse_unsupported_inside
-from reconciler.gateway.dialects.parameter import CHAT
+from reconciler.gateway.dialects.parameter_table import CHAT
 from reconciler.gateway.errors import invalid
 from reconciler.wire.generation import REASONING_SWITCHES, Generate
 from reconciler.wire.question import Question
 
 from .form import parse_form, parse_tool_use
-from .messages import parse_messages
+from .messages import parse_messages, shown_function
 from .parameters import (
     LIKELIEST_MAX,
     parse_answers,
@@ -171,11 +171,4 @@ def _tool(tool: Fields) -> Mapping[str, Any]:
     if function is None:
         raise invalid("a tool of type function needs a function", tool.path("function"))
     refuse_unsupported_inside(function, "tools[].function")
-    rendered: dict[str, Any] = {"name": function.text("name")}
-    description = function.optional_text("description")
-    if description is not None:
-        rendered["description"] = description
-    parameters = function.object("parameters")
-    if parameters is not None:
-        rendered["parameters"] = parameters.plain()
-    return {"type": "function", "function": rendered}
+    return shown_function(function, function.text("name"))

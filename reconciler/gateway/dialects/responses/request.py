@@ -27,7 +27,7 @@ from reconciler.gateway.dialects.openai.parameters import (
     parse_unset,
 )
 from reconciler.gateway.dialects.openai.request import EFFORTS
-from reconciler.gateway.dialects.parameter import RESPONSES
+from reconciler.gateway.dialects.parameter_table import RESPONSES
 from reconciler.gateway.errors import invalid
 from reconciler.wire.form import Form
 from reconciler.wire.generation import REASONING_SWITCHES, Generate
@@ -156,10 +156,10 @@ def _reasoning(fields: Fields) -> Mapping[str, Any]:
     if reasoning is None:
         return {"effort": None, "summary": None}
     refuse_unsupported_inside(reasoning, "reasoning")
-    older = _chosen(reasoning, "generate_summary", _SUMMARIES)
+    older = reasoning.optional_choice("generate_summary", _SUMMARIES)
     return {
-        "effort": _chosen(reasoning, "effort", EFFORTS),
-        "summary": _chosen(reasoning, "summary", _SUMMARIES) or older,
+        "effort": reasoning.optional_choice("effort", EFFORTS),
+        "summary": reasoning.optional_choice("summary", _SUMMARIES) or older,
     }
 
 
@@ -217,12 +217,8 @@ def _metadata(fields: Fields) -> Mapping[str, Any]:
 
 def _truncation(fields: Fields) -> str:
     """Return the treatment of a prompt that is too long: it is refused, even if the client asks to cut it."""
-    _chosen(fields, "truncation", ("auto", "disabled"))
+    fields.optional_choice("truncation", ("auto", "disabled"))
     return "disabled"
-
-
-def _chosen(fields: Fields, name: str, choices: tuple[str, ...]) -> str | None:
-    return None if fields.value(name) is None else fields.choice(name, choices)
 
 
 def _repeated_texts(fields: Fields) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 from reconciler.gateway.dialects.fields import Fields
 from reconciler.gateway.dialects.forms import ToolUse, refuse_equal_names
 from reconciler.gateway.dialects.known_parameters import refuse_unsupported_inside
+from reconciler.gateway.dialects.openai.messages import shown_function
 from reconciler.gateway.errors import invalid, unsupported
 
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_.:-]+")
@@ -121,14 +122,7 @@ def _label(prefix: str, tool: Fields) -> str:
 def _function(tool: Fields, namespace: str | None) -> Tool:
     refuse_unsupported_inside(tool, "tools[].function")
     name = tool.text("name")
-    function: dict[str, Any] = {"name": called_name(namespace, name)}
-    description = tool.optional_text("description")
-    if description is not None:
-        function["description"] = description
-    parameters = tool.object("parameters")
-    if parameters is not None:
-        function["parameters"] = parameters.plain()
-    rendered = {"type": "function", "function": function}
+    rendered = shown_function(tool, called_name(namespace, name))
     return Tool(name, namespace, rendered, tool.flag("strict"), tool.path("parameters"))
 
 

@@ -78,7 +78,7 @@ def parse_detokenize(body: bytes, sources: Sources, catalog: Catalog) -> Parsed:
 
 
 class TokenizeReply:
-    """Writes the number of tokens, and the tokens."""
+    """Writes the number of tokens, and the tokens, as vLLM does."""
 
     def __init__(self, model: str, catalog: Catalog, shown: bool) -> None:
         self._model = model
@@ -89,7 +89,6 @@ class TokenizeReply:
         self._texts: tuple[str, ...] = ()
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Keep the answer of rank 0."""
         for _, answer in pieces:
             if isinstance(answer, Accepted):
                 self._tokens, self._texts = answer.prompt_tokens, answer.token_texts
@@ -97,8 +96,7 @@ class TokenizeReply:
                 self._count = answer.prompt_tokens
 
     def body(self) -> bytes:
-        """Return vLLM's object. The context is known by now, because a group has answered."""
-        route = self._catalog.find(self._model)
+        route = self._catalog.find(self._model)  # knows the context by now, because a group has answered
         return dumps(
             {
                 "count": self._count,
@@ -110,17 +108,15 @@ class TokenizeReply:
 
 
 class DetokenizeReply:
-    """Writes the text of tokens."""
+    """Writes the text of tokens as vLLM does."""
 
     def __init__(self) -> None:
         self._text = ""
 
     def add(self, pieces: Sequence[Piece]) -> None:
-        """Keep the answer of rank 0."""
         for _, answer in pieces:
             if isinstance(answer, Accepted):
                 self._text = answer.text
 
     def body(self) -> bytes:
-        """Return vLLM's object."""
         return dumps({"prompt": self._text})

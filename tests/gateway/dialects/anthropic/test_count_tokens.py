@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anthropic
 import pytest
 
-from tests.gateway.conftest import HELLO, Cluster, Start
-from tests.gateway.groups import TINY, Serving
-from tests.runner.ranks import running
+from tests.gateway.conftest import HELLO, Cluster
 
 CONTEXT = 256
 WEATHER: Any = {
@@ -18,19 +16,6 @@ WEATHER: Any = {
     "description": "of a city",
     "input_schema": {"type": "object", "properties": {}},
 }
-
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[Serving]:
-    with running(TINY, 1, context=CONTEXT) as ranks:
-        yield Serving(ranks.ready())
-
-
-@pytest.fixture
-async def cluster(start: Start, group: Serving) -> Cluster:
-    cluster = await start()
-    cluster.route(group, context=CONTEXT)
-    return cluster
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from anthropic.types import DirectCaller, TextBlock, ThinkingBlock, ToolUseBlock
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.wire.generation import CallPart, Finished
 from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.dialects.conftest import FULL, TOO_LONG
 from tests.gateway.rank_double import CACHED, PROMPT, Turn, silent, story, told
 
 ASKED: Any = {"model": "llama", "max_tokens": 100, "messages": HELLO}
@@ -329,20 +330,14 @@ async def test_errors_are_the_sdks_own(start: Start, sdk: Any) -> None:
 async def test_a_prompt_beyond_the_context_is_too_long_in_the_words_that_agents_look_for(
     start: Start, stream: bool
 ) -> None:
-    async def refuse(turn: Turn) -> None:
-        turn.fail("context_length_exceeded", "5000 tokens, the context has 4096")
-
-    cluster = await start(refuse)
+    cluster = await start(TOO_LONG)
     status, _, body = await post(cluster, stream=stream)
     assert (status, body["error"]["type"]) == (400, "invalid_request_error")
     assert body["error"]["message"] == "prompt is too long: 5000 tokens, the context has 4096"
 
 
 async def test_a_full_queue_is_529_with_retry_after(start: Start) -> None:
-    async def refuse(turn: Turn) -> None:
-        turn.fail("overloaded", "the queue is full")
-
-    cluster = await start(refuse)
+    cluster = await start(FULL)
     status, headers, body = await post(cluster)
     assert (status, body["type"], body["error"]["type"]) == (529, "error", "overloaded_error")
     assert body["request_id"] == headers["request-id"] == headers["x-request-id"]

@@ -10,6 +10,7 @@ import pytest
 
 from reconciler.wire.generation import CallPart
 from tests.gateway.conftest import HELLO, Start
+from tests.gateway.dialects.conftest import FULL, TOO_LONG
 from tests.gateway.rank_double import CACHED, PROMPT, Turn, story, told
 
 
@@ -210,20 +211,14 @@ async def test_a_wrong_field_is_a_bad_request_that_names_it(start: Start) -> Non
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_prompt_beyond_the_context_is_a_bad_request(start: Start, stream: bool) -> None:
-    async def refuse(turn: Turn) -> None:
-        turn.fail("context_length_exceeded", "5000 tokens, the context has 4096")
-
-    cluster = await start(refuse)
+    cluster = await start(TOO_LONG)
     with pytest.raises(openai.BadRequestError) as caught:
         await cluster.client.chat.completions.create(model="llama", messages=HELLO, stream=stream)
     assert caught.value.code == "context_length_exceeded"
 
 
 async def test_a_full_queue_is_503_with_retry_after(start: Start) -> None:
-    async def refuse(turn: Turn) -> None:
-        turn.fail("overloaded", "the queue is full")
-
-    cluster = await start(refuse)
+    cluster = await start(FULL)
     status, headers, body = await cluster.post({"model": "llama", "messages": HELLO})
     assert (status, body["error"]["code"]) == (503, "overloaded")
     assert int(headers["retry-after"]) >= 1

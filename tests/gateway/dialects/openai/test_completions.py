@@ -9,7 +9,7 @@ import orjson
 import pytest
 from yarl import URL
 
-from reconciler.gateway.dialects.openai.completions_reply import CompletionRequest, parse_completion
+from reconciler.gateway.dialects.openai.completions import CompletionRequest, parse_completion
 from reconciler.gateway.errors import ApiError
 from reconciler.wire.generation import Accepted, Finished, Likely, Scored, TokenLogprobs
 from reconciler.wire.sampling import Ending

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +12,13 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import openai
-import orjson
 import pytest
 from mlx_lm.utils import load
 
 from reconciler.execution.proof import ask_once
 from reconciler.gateway.routing.timeouts import Timing
 from tests.gateway.conftest import HELLO, Cluster, Start
+from tests.gateway.dialects.conftest import post
 from tests.gateway.groups import TINY, Serving
 from tests.runner.conftest import write_endless
 from tests.runner.embedding.models import lay_out
@@ -53,12 +52,6 @@ def expected(weights: Path, text: str, dimensions: int | None = None) -> Any:
     tokens = tokenizer.encode(text)
     last = np.array(model.model(mx.array([tokens]))[0, -1].astype(mx.float32))[:dimensions]
     return last / np.linalg.norm(last)
-
-
-async def post(cluster: Cluster, path: str, **fields: Any) -> tuple[int, Any]:
-    body = io.BytesIO(orjson.dumps(fields))
-    async with cluster.http.post(cluster.url(path), data=body) as answer:
-        return answer.status, orjson.loads(await answer.read())
 
 
 @pytest.mark.parametrize("encoding", ["float", "base64"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.gateway.dialects.forms import CHOICES_MAX, REGEX_CHARACTERS_MAX, SCHEMA_BYTES_MAX
-from reconciler.gateway.dialects.openai.completions_reply import parse_completion
+from reconciler.gateway.dialects.openai.completions import parse_completion
 from reconciler.gateway.dialects.openai.request import parse_chat
 from reconciler.gateway.errors import ApiError
 from reconciler.wire.form import FREE, Form

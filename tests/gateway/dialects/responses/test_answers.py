@@ -14,6 +14,7 @@ from reconciler.gateway.routing.timeouts import Timing
 from reconciler.wire.form import Form
 from reconciler.wire.generation import CallPart, Likely, TokenLogprobs
 from tests.gateway.conftest import Cluster, Start
+from tests.gateway.dialects.conftest import TOO_LONG
 from tests.gateway.rank_double import CACHED, PROMPT, Turn, story, told
 
 from .events import calls_of, check, deltas_of, events_of, reasoning_of, text_of
@@ -366,10 +367,7 @@ async def test_log_probabilities_are_those_of_the_text(start: Start) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_what_is_refused_before_the_answer_is_a_status(start: Start, stream: bool) -> None:
-    async def refuse(turn: Turn) -> None:
-        turn.fail("context_length_exceeded", "5000 tokens, the context has 4096")
-
-    cluster = await start(refuse)
+    cluster = await start(TOO_LONG)
     with pytest.raises(openai.BadRequestError) as caught:
         await cluster.client.responses.create(model="llama", input="hello", stream=stream)
     assert caught.value.code == "context_length_exceeded"

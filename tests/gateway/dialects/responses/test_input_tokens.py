@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import openai
 import pytest
 
-from tests.gateway.conftest import Cluster, Start
-from tests.gateway.groups import TINY, Serving
-from tests.runner.ranks import running
+from tests.gateway.conftest import Cluster
 
 CONTEXT = 256
 TOOL: Any = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}}
@@ -19,19 +16,6 @@ CALLED: Any = [
     {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"},
     {"type": "function_call_output", "call_id": "call_1", "output": "nothing"},
 ]
-
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[Serving]:
-    with running(TINY, 1, context=CONTEXT) as ranks:
-        yield Serving(ranks.ready())
-
-
-@pytest.fixture
-async def cluster(start: Start, group: Serving) -> Cluster:
-    cluster = await start()
-    cluster.route(group, context=CONTEXT)
-    return cluster
 
 
 @pytest.mark.parametrize(

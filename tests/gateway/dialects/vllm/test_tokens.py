@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 
 from reconciler import __version__
-from tests.gateway.conftest import HELLO, Cluster, Start
-from tests.gateway.groups import TINY, Serving
-from tests.runner.ranks import running
+from tests.gateway.conftest import HELLO, Cluster
+from tests.gateway.dialects.conftest import post
 
 CONTEXT = 128
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 
 
-@pytest.fixture(scope="module")
-def group() -> Iterator[Serving]:
-    with running(TINY, 1, context=CONTEXT) as ranks:
-        yield Serving(ranks.ready())
-
-
-@pytest.fixture
-async def cluster(start: Start, group: Serving) -> Cluster:
-    cluster = await start()
-    cluster.route(group, context=CONTEXT)
-    return cluster
-
-
-async def ask(cluster: Cluster, path: str, **fields: Any) -> tuple[int, Any]:
-    body = io.BytesIO(orjson.dumps(fields))
-    async with cluster.http.post(cluster.url(path), data=body) as answer:
-        return answer.status, orjson.loads(await answer.read())
-
-
 async def answered(cluster: Cluster, path: str, **fields: Any) -> Any:
-    status, body = await ask(cluster, path, **fields)
+    status, body = await post(cluster, path, **fields)
     assert status == 200, body
     return body
 
@@ -88,10 +66,10 @@ async def test_a_conversation_may_be_without_the_beginning_of_the_answer(cluster
 async def test_what_is_longer_than_the_context_is_counted_too_but_not_without_end(cluster: Cluster) -> None:
     found = await answered(cluster, "/tokenize", prompt="7 " * CONTEXT)
     assert CONTEXT < found["count"] <= 4 * CONTEXT
-    status, body = await ask(cluster, "/tokenize", prompt="7 " * 3 * CONTEXT)
+    status, body = await post(cluster, "/tokenize", prompt="7 " * 3 * CONTEXT)
     assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
     assert body["error"]["message"].endswith(f"the most that can be asked about is {4 * CONTEXT}")
-    status, body = await ask(cluster, "/detokenize", tokens=[5] * (4 * CONTEXT + 1))
+    status, body = await post(cluster, "/detokenize", tokens=[5] * (4 * CONTEXT + 1))
     assert (status, body["error"]["param"]) == (400, "tokens")
 
 
@@ -116,12 +94,12 @@ async def test_what_is_longer_than_the_context_is_counted_too_but_not_without_en
 async def test_what_is_wrong_is_refused_by_its_name(
     cluster: Cluster, path: str, fields: dict[str, Any], param: str
 ) -> None:
-    status, body = await ask(cluster, path, **fields)
+    status, body = await post(cluster, path, **fields)
     assert (status, body["error"]["param"]) == (400, param)
 
 
 async def test_a_model_that_does_not_exist_is_not_found(cluster: Cluster) -> None:
-    status, body = await ask(cluster, "/tokenize", model="gone", prompt="a")
+    status, body = await post(cluster, "/tokenize", model="gone", prompt="a")
     assert (status, body["error"]["code"]) == (404, "model_not_found")
 
 
