@@ -42,8 +42,8 @@ from .system.operating_system import FOLDERS
 from .system.tools import Tools
 from .system.usage import Measured
 from .weights import fetches
+from .weights.examination import Software
 from .weights.kept import StoredWeights
-from .weights.software import Software
 
 _FENCE_BYTES_MAX = 4096
 _CONNECT_SECONDS = 5.0

@@ -110,9 +110,9 @@ class Agent:
             ContinueRank: self._continue,
             ForgetRank: self._forget,
             ReadLog: self._read_log,
-            FetchWeights: self._fetch,
-            GiveWeights: self._serve_weights,
-            RemoveWeights: self._remove_weights,
+            FetchWeights: lambda message: self._attempt(lambda: host.fetch(message), news=True),
+            GiveWeights: lambda message: self._attempt(lambda: host.serve_weights(message.path)),
+            RemoveWeights: lambda message: self._attempt(lambda: host.discard(message.path), news=True),
             Shutdown: self._shutdown,
         }
 
@@ -172,7 +172,6 @@ class Agent:
         return peer
 
     def on_connected(self, peer: Connection) -> None:
-        """Handle a new connection."""
         if len(self._peers) >= CONTROLLERS_MAX:
             _log.warning("refusing a connection: there are already %d", CONTROLLERS_MAX)
             peer.abort()
@@ -180,7 +179,6 @@ class Agent:
         self._peers[peer] = None
 
     def leave(self, peer: Connection) -> None:
-        """Handle the end of a connection."""
         self._peers.pop(peer, None)
         self._behind.discard(peer)
         self._repairing.leave(peer)
@@ -188,7 +186,6 @@ class Agent:
             self._alone.set()
 
     def on_message(self, peer: Connection, message: Any, request: Optional[int]) -> None:
-        """Answer one message."""
         if isinstance(message, RunTool) and request is not None:
             self._run_tool(peer, message, request)
             return
@@ -251,15 +248,26 @@ class Agent:
         load = self.ranks.load
         return None if load is None else dataclasses.replace(load, clock=round(self._host.clock(), 3))
 
-    def _start(self, message: StartRank) -> Any:
+    def _attempt(self, act: Callable[[], object], news: bool = False) -> Any:
+        """Carry out a request that may be invalid. ``news``: it changes the report."""
         try:
-            directory.check_id(message.spec.id)
-            if not message.spec.argv or message.spec.config.id != message.spec.id:
-                raise ValueError("{}: expected a program and a config of the same id".format(message.spec.id))
-            self.ranks.start(message.spec)
+            act()
         except ValueError as error:
             return Refused("Invalid", str(error))
+        if news:
+            self._changed(True)
         return Done(self._sequence)
+
+    def _start(self, message: StartRank) -> Any:
+        spec = message.spec
+
+        def start() -> None:
+            directory.check_id(spec.id)
+            if not spec.argv or spec.config.id != spec.id:
+                raise ValueError("{}: expected a program and a config of the same id".format(spec.id))
+            self.ranks.start(spec)
+
+        return self._attempt(start)
 
     def _stop(self, message: StopRank) -> Any:
         self.ranks.stop(message.id, message.grace_seconds)
@@ -281,29 +289,6 @@ class Agent:
         if rank is None:
             return Refused("NotFound", "there is no rank {} on this node".format(message.id))
         return self._host.read_log(message.id, message.bytes_max, message.offset)
-
-    def _fetch(self, message: FetchWeights) -> Any:
-        try:
-            self._host.fetch(message)
-        except ValueError as error:
-            return Refused("Invalid", str(error))
-        self._changed(True)
-        return Done(self._sequence)
-
-    def _serve_weights(self, message: GiveWeights) -> Any:
-        try:
-            self._host.serve_weights(message.path)
-        except ValueError as error:
-            return Refused("Invalid", str(error))
-        return Done(self._sequence)
-
-    def _remove_weights(self, message: RemoveWeights) -> Any:
-        try:
-            self._host.discard(message.path)
-        except ValueError as error:
-            return Refused("Invalid", str(error))
-        self._changed(True)
-        return Done(self._sequence)
 
     def _run_tool(self, peer: Connection, message: RunTool, request: int) -> None:
         """Run a tool in the background, and answer when it has ended."""

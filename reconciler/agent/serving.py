@@ -9,6 +9,7 @@ import fcntl
 import logging
 import logging.handlers
 import os
+import resource
 import signal
 import socket
 import sys
@@ -21,7 +22,6 @@ from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
 
 from . import hung
-from .system.descriptors import raise_limit
 
 if TYPE_CHECKING:
     from .local_host import Settings
@@ -33,6 +33,8 @@ EXIT_SECOND = 75
 EXIT_FENCED = 77
 """Exit status: another controller has replaced the one that asks (``EX_NOPERM`` in sysexits.h)."""
 LOG_BYTES_MAX = 4 * 1024 * 1024
+DESCRIPTORS_WANTED = 10240
+"""As many as macOS gives any process (``OPEN_MAX``); launchd and SSH sessions begin with 256."""
 _BACKLOG = 16
 
 
@@ -99,6 +101,18 @@ def run(options: argparse.Namespace, tools: Tuple[str, ...]) -> int:
     logging.getLogger("agent").info("ranks may have %d files and connections open", raise_limit())
     os.chdir("/")
     return _run(settings, options.token, path, lock, on_ready)
+
+
+def raise_limit() -> int:
+    """Raise the soft limit of open files and connections, which shims and ranks inherit, as far as the hard one allows, at most
+    to ``DESCRIPTORS_WANTED``; a higher one stays. Return the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(DESCRIPTORS_WANTED, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return soft
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def _watch_session(loop: asyncio.AbstractEventLoop, agent: Agent) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 from reconciler.errors import Conflict
 from reconciler.wire.log_lines import log_to
 
-from .home import CONSOLE, Home
-from .log_format import LOG_FORMAT
+from .home import CONSOLE, LOG_FORMAT, Home
 
 log = logging.getLogger("reconciler")
 

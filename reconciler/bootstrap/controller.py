@@ -53,8 +53,7 @@ from reconciler.store import Store
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.log_lines import log_to
 
-from .home import CONSOLE, Home
-from .log_format import LOG_FORMAT
+from .home import CONSOLE, LOG_FORMAT, Home
 from .machines import machines_of
 from .remote import RemoteTasks, remote_of
 from .store import open_store
@@ -245,7 +244,6 @@ async def _asking(probe: GatewayProbe) -> AsyncIterator[None]:
 
 
 def _end_on_signals(end: Callable[[], None]) -> None:
-    """End in order on SIGTERM and SIGINT."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)

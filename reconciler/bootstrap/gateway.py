@@ -12,8 +12,7 @@ from reconciler.gateway.handover.taking_over import NotHandedOver
 from reconciler.services.lock import NOT_HANDED_OVER, holder, to_inherit
 from reconciler.wire.log_lines import log_to
 
-from .home import GATEWAY, Home, own_start
-from .log_format import LOG_FORMAT
+from .home import GATEWAY, LOG_FORMAT, Home, own_start
 
 log = logging.getLogger("reconciler")
 

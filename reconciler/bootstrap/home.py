@@ -25,14 +25,25 @@ from . import origin, swap
 if TYPE_CHECKING:
     from reconciler.state import NodeName
 
-
 CONTROLLER, GATEWAY, CONSOLE = "controller", "gateway", "console"
 """The services of a home, by the names of their commands and locks."""
+LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
+"""The format of the logs of the processes that `up` supervises."""
 
 
 def own_start() -> str:
     """Return the start of this process, without the option to take over."""
     return started_as([word for word in sys.argv[1:] if word != TAKE_OVER])
+
+
+class _Within:
+    """The path of a file or folder within a home."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, home: Home, owner: type[Home]) -> Path:
+        return home.root / self._name
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,84 +52,34 @@ class Home:
 
     root: Path
 
-    @property
-    def repo(self) -> Path:
-        return self.root / "cluster.git"
-
-    @property
-    def socket(self) -> Path:
-        return self.root / "controller.sock"
-
-    @property
-    def source(self) -> Path:
-        """Return the path of the settings of a remote repository; the file is missing where there is none."""
-        return self.root / "source.yaml"
-
-    @property
-    def routes(self) -> Path:
-        return self.root / "routes.json"
-
-    @property
-    def gateway(self) -> Path:
-        return self.root / "gateway.json"
-
-    @property
-    def prompts(self) -> Path:
-        """Return the path of the gateway's file of refused prompts."""
-        return self.root / "prompts.json"
-
-    @property
-    def console(self) -> Path:
-        """Return the path of the file with the console's address."""
-        return self.root / "console.json"
-
-    @property
-    def supervision(self) -> Path:
-        """Return the path of the file with the acts of `up` on services that gave no answer."""
-        return self.root / "supervision.json"
-
-    @property
-    def usage(self) -> Path:
-        """Return the path of the gateway's file with the use of keys."""
-        return self.root / "usage.json"
-
-    @property
-    def gateway_figures(self) -> Path:
-        """Return the path of the gateway's file with figures of requests."""
-        return self.root / "figures.json"
-
-    @property
-    def figures(self) -> Path:
-        """Return the folder in which figures of the last hours survive a restart."""
-        return self.root / "figures"
-
-    @property
-    def fronts(self) -> Path:
-        """Return the path of the controller's file of the nodes that have their own gateway."""
-        return self.root / "fronts.json"
-
-    @property
-    def addresses(self) -> Path:
-        """Return the path of the controller's file of the addresses at which machines answered last."""
-        return self.root / "addresses.json"
-
-    @property
-    def store(self) -> Path:
-        return self.root / "store.db"
-
-    @property
-    def models(self) -> Path:
-        """Return the model directory of all local nodes, which share one machine."""
-        return self.root / "models"
-
-    @property
-    def run(self) -> Path:
-        return self.root / "run"
-
-    @property
-    def gateway_key(self) -> Path:
-        """Return the path of the gateway's key for ranks on other machines."""
-        return self.root / "keys" / "gateway"
+    repo = _Within("cluster.git")
+    socket = _Within("controller.sock")
+    source = _Within("source.yaml")
+    """The settings of a remote repository; the file is missing where there is none."""
+    routes = _Within("routes.json")
+    gateway = _Within("gateway.json")
+    prompts = _Within("prompts.json")
+    """The gateway's file of refused prompts."""
+    console = _Within("console.json")
+    """The file with the console's address."""
+    supervision = _Within("supervision.json")
+    """The file with the acts of `up` on services that gave no answer."""
+    usage = _Within("usage.json")
+    """The gateway's file with the use of keys."""
+    gateway_figures = _Within("figures.json")
+    """The gateway's file with figures of requests."""
+    figures = _Within("figures")
+    """The folder in which figures of the last hours survive a restart."""
+    fronts = _Within("fronts.json")
+    """The controller's file of the nodes that have their own gateway."""
+    addresses = _Within("addresses.json")
+    """The controller's file of the addresses at which machines answered last."""
+    store = _Within("store.db")
+    models = _Within("models")
+    """The model directory of all local nodes, which share one machine."""
+    run = _Within("run")
+    gateway_key = _Within("keys/gateway")
+    """The gateway's key for ranks on other machines."""
 
     def lock_of(self, service: str) -> Path:
         """Return the lock that a service holds as long as it runs."""

@@ -28,7 +28,7 @@ CONNECTING_MAX = 16
 
 
 class ClusterMachines(MachinePool):
-    """Implements ``transport.machines.Machines`` with real machines."""
+    """Implements ``remote.machines.Machines`` with real machines."""
 
     def __init__(
         self,
@@ -42,24 +42,19 @@ class ClusterMachines(MachinePool):
         self._probes = Probes(time.time)
 
     async def probe(self, link: AgentConnection, report: NodeReport, refresh: bool) -> MachineFacts:
-        """Run the probes that are due. Raises as ``Machines.probe``."""
         return await self._probes(link, report, refresh)
 
     def expire_probes(self, report: NodeReport) -> None:
-        """Let all probes run in the next round."""
         self._probes.expire(report)
 
     def expect_addresses(self, report: NodeReport) -> None:
-        """Probe the RDMA driver soon."""
         self._probes.expect(report)
 
     async def request_completion(self, name: NodeName, socket: str) -> float:
-        """Return the seconds that one completion took. Raises as ``Machines.request_completion``."""
         return await ask_once(lambda: self.stream(name, socket))
 
 
 def machines_of(home: Home) -> ClusterMachines:
-    """Build the machines of the cluster of a home."""
     bundle = write_bundle(home.root / "agents")
     gate = asyncio.Semaphore(CONNECTING_MAX)
     last = LastAddresses(home.addresses)

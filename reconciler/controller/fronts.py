@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from reconciler.errors import Refused, Unreachable
-from reconciler.inventory.gateway_report import limits_of
+from reconciler.inventory.service_files import limits_of
 from reconciler.remote.nodes.front import FrontFiles
 from reconciler.state import FrontObservation, GatewayObservation, NodeName
 from reconciler.wire.codec import to_wire

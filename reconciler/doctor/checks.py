@@ -75,20 +75,17 @@ def _locked_after_reboot(machine: Machine) -> str:
     return ""
 
 
-def _other_system(machine: Machine) -> str:
-    message = machine.message("ParityOk", status=False, reasons=("SystemDiffers",))
-    return f"{machine.name}: {message}" if message else ""
+def _condition(
+    type_: str, status: bool = True, reasons: tuple[str, ...] = (), while_reached: bool = False
+) -> Callable[[Machine], str]:
+    """Return a check for a condition; ``while_reached``: only of a machine that answers."""
 
+    def seen(machine: Machine) -> str:
+        asked = not while_reached or _reached(machine)
+        message = machine.message(type_, status, reasons) if asked else ""
+        return f"{machine.name}: {message}" if message else ""
 
-def _other_runtime(machine: Machine) -> str:
-    message = machine.message("ParityOk", status=False, reasons=("RuntimeDiffers",))
-    return f"{machine.name}: {message}" if message else ""
-
-
-def _no_runtime(machine: Machine) -> str:
-    reasons = ("RuntimeUnavailable", "RuntimeIncomplete")
-    message = machine.message("RuntimeReady", status=False, reasons=reasons) if _reached(machine) else ""
-    return f"{machine.name}: {message}" if message else ""
+    return seen
 
 
 def behind_dock(machine: Machine) -> str:
@@ -106,20 +103,15 @@ def behind_dock(machine: Machine) -> str:
     return ""
 
 
-def _clock(machine: Machine) -> str:
-    message = machine.message("ClockSkew")
-    return f"{machine.name}: {message}" if message else ""
-
-
 def _strays(machine: Machine) -> str:
     count = machine.facts.stray_ranks or 0
     return f"{count} processes of ranks on {machine.name} belong to no agent" if count > 0 else ""
 
 
 def disk_full(machine: Machine) -> str:
-    message = machine.message("DiskPressure")
-    if message:
-        return f"{machine.name}: {message}"
+    told = _condition("DiskPressure")(machine)
+    if told:
+        return told
     free = machine.facts.disk_free_bytes
     if free is None or free >= DISK_FREE_BYTES_MIN:
         return ""
@@ -128,11 +120,6 @@ def disk_full(machine: Machine) -> str:
 
 def _throttled(machine: Machine) -> str:
     return f"{machine.name} is throttled by heat" if machine.facts.throttled else ""
-
-
-def _memory(machine: Machine) -> str:
-    message = machine.message("MemoryPressure")
-    return f"{machine.name}: {message}" if message and machine.seen.contact is Contact.REACHED else ""
 
 
 def _wired_limit(machine: Machine) -> str:
@@ -210,7 +197,7 @@ CHECKS: tuple[Check, ...] = (
         " spec.repair.reboot: false",
     ),
     Check(
-        FaultClass.UNSUPPORTED_PLATFORM, _other_system,
+        FaultClass.UNSUPPORTED_PLATFORM, _condition("ParityOk", status=False, reasons=("SystemDiffers",)),
         "RDMA between different builds of macOS may fail, and the ranks of a group need the same build",
         "update all nodes to the same macOS: on {node}: System Settings, General, Software Update",
     ),
@@ -222,12 +209,15 @@ CHECKS: tuple[Check, ...] = (
         " together instead",
     ),
     Check(
-        FaultClass.UNSUPPORTED_PLATFORM, _other_runtime,
+        FaultClass.UNSUPPORTED_PLATFORM, _condition("ParityOk", status=False, reasons=("RuntimeDiffers",)),
         "the ranks of a group run one computation, so nodes with different versions are not combined",
         "install equal versions on all nodes, or omit spec.python so that the runtime is built for them",
     ),
     Check(
-        FaultClass.UNSUPPORTED_PLATFORM, _no_runtime,
+        FaultClass.UNSUPPORTED_PLATFORM,
+        _condition(
+            "RuntimeReady", status=False, reasons=("RuntimeUnavailable", "RuntimeIncomplete"), while_reached=True
+        ),
         "no rank can be started there",
         "follow the message; see: reconciler describe node {node}",
     ),
@@ -237,7 +227,7 @@ CHECKS: tuple[Check, ...] = (
         "join the two machines by a Thunderbolt 5 cable of their own",
     ),
     Check(
-        FaultClass.RENDEZVOUS, _clock,
+        FaultClass.RENDEZVOUS, _condition("ClockSkew"),
         "no decision depends on it, but the times in its logs mislead",
         "let all machines set their clocks from the network: on {node}: System Settings, General, Date & Time",
     ),
@@ -271,7 +261,7 @@ CHECKS: tuple[Check, ...] = (
         "check the air flow and the fans of {node}",
     ),
     Check(
-        FaultClass.GPU_FAULT, _memory,
+        FaultClass.GPU_FAULT, _condition("MemoryPressure", while_reached=True),
         "ranks there may be slow, or fail to allocate GPU memory",
         "stop other programs on {node}, or reserve memory for them in spec.memory.reserve",
     ),

@@ -78,7 +78,6 @@ PORT: tuple[tuple[str, Callable[[PortFacts], object | None], str, bool], ...] = 
 
 
 def unknowns(machine: Machine) -> Iterator[NotKnown]:
-    """Yield all unknown facts of one machine."""
     seen = machine.seen
     if seen.contact is not Contact.REACHED or seen.report is None:
         yield NotKnown(seen.name, "everything", seen.problem or "it has not been contacted yet")

@@ -19,7 +19,6 @@ SERVED: dict[str, type[Manifest]] = {"Model": Model, "ModelDeployment": ModelDep
 
 
 def written(manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
-    """Return manifests as plain JSON."""
     return [each.model_dump(mode="json", by_alias=True, exclude_unset=True) for each in manifests]
 
 

@@ -2,9 +2,8 @@
 
 from .collector import Collector
 from .gateway_probe import GatewayProbe
-from .gateway_report import observe_figures, observe_gateway
 from .probes import Probes
-from .supervision import observe_console, observe_supervision
+from .service_files import observe_console, observe_figures, observe_gateway, observe_supervision
 
 __all__ = [
     "Collector",

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from reconciler.errors import Barred, ReconcilerError, Refused, Silent, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
@@ -20,7 +20,6 @@ from reconciler.wire.node import NodeReport, Observe
 
 from .changes import failed, group, is_news, skew
 from .probes.cable_ends import Cables
-from .watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +41,32 @@ PROBE_SECONDS_MAX = 60.0
 """Time limit for all probes of a machine together; the facts of a longer round are unknown."""
 PROBES_SECONDS = 10.0
 """Time between two rounds of probes. Costly probes, and those of facts that rarely change, skip most rounds."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """The last observation of one watched node, and the questions that are due."""
+
+    seen: NodeObservation
+    look: asyncio.Event = field(default_factory=asyncio.Event)
+    probe: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set if facts from probes are outdated."""
+    awaited: list[asyncio.Event] = field(default_factory=list)
+    """Events to set after the next round of probes, or when the machine is lost."""
+    task: asyncio.Task[None] | None = None
+    link: AgentConnection | None = None
+    refresh: bool = False
+    """True if a new connection outdates the facts from probes."""
+    renewing: bool = False
+    """True while the connection is closed on purpose, which says nothing about the machine."""
+    missed: asyncio.TimerHandle | None = None
+    """Timer after which a machine counts as lost if its connection was closed here and no new one was made."""
+    tried: bool = False
+    """True if the observation is newer than the start and the last clock gap."""
+    asked: bool = False
+    """True if a caller waits for the next report, whatever its contents, to see a change that it made."""
+    answering: bool = False
+    """True if the report under way is one that a caller waits for."""
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> bool:
@@ -80,16 +105,16 @@ class Collector:
         self._token = token
         self.resync_seconds = RESYNC_SECONDS
         self.probes_seconds = PROBES_SECONDS
-        self._watches: dict[NodeName, Watch] = {}
+        self._watches: dict[NodeName, _Watch] = {}
         self._numbers = itertools.count(1)
         self._cables = Cables()
         self._models: tuple[str, ...] = ()
         self._gaps = 0
 
     def watch(self, names: frozenset[NodeName], models: tuple[str, ...]) -> None:
-        """Watch exactly these nodes, and look for weights at these paths on each."""
+        """_Watch exactly these nodes, and look for weights at these paths on each."""
         for name in sorted(names - self._watches.keys()):
-            watch = Watch(NodeObservation(name, Contact.UNKNOWN, self._clock()))
+            watch = _Watch(NodeObservation(name, Contact.UNKNOWN, self._clock()))
             self._watches[name] = watch
             self._start(watch)
         for name in sorted(self._watches.keys() - names):
@@ -103,7 +128,6 @@ class Collector:
                 watch.look.set()
 
     def nodes(self) -> Mapping[NodeName, NodeObservation]:
-        """Return the newest observation of each node."""
         return {name: watch.seen for name, watch in self._watches.items()}
 
     @property
@@ -180,7 +204,7 @@ class Collector:
         if link is not None:
             await link.close()
 
-    def _missed(self, watch: Watch) -> None:
+    def _missed(self, watch: _Watch) -> None:
         """Handle a machine that was not reached again in time."""
         if watch.link is None and watch.seen.contact is Contact.REACHED and watch.task is not None:
             self._on_lost(watch, Unreachable("it does not answer over a new connection"))
@@ -211,18 +235,17 @@ class Collector:
             watch.probe.set()
 
     async def close(self) -> None:
-        """End all watchers."""
         tasks = [watch.task for watch in self._watches.values() if watch.task is not None]
         self._watches.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _start(self, watch: Watch) -> None:
+    def _start(self, watch: _Watch) -> None:
         watch.task = asyncio.create_task(self._follow(watch), name=f"watch {watch.seen.name}")
         watch.task.add_done_callback(lambda task: self._ended(watch, task))
 
-    def _ended(self, watch: Watch, task: asyncio.Task[None]) -> None:
+    def _ended(self, watch: _Watch, task: asyncio.Task[None]) -> None:
         """Restart a watcher that failed, and log its error: a watcher never ends on its own."""
         if task.cancelled():
             return
@@ -232,7 +255,7 @@ class Collector:
         if self._watches.get(watch.seen.name) is watch:
             asyncio.get_running_loop().call_later(REDIAL_SECONDS, self._start, watch)
 
-    async def _follow(self, watch: Watch) -> None:
+    async def _follow(self, watch: _Watch) -> None:
         while True:
             try:
                 link = await self._machines.dial(watch.seen.name)
@@ -253,7 +276,7 @@ class Collector:
             watch.look.clear()
             await self._pause(watch, REDIAL_SECONDS)
 
-    async def _explained(self, watch: Watch, error: ReconcilerError) -> ReconcilerError:
+    async def _explained(self, watch: _Watch, error: ReconcilerError) -> ReconcilerError:
         """Return why there is no answer. If the machine answers and its agent does not, the agent hangs and counts as
         down."""
         silent = isinstance(error, Silent) and not isinstance(error, Barred)
@@ -261,7 +284,7 @@ class Collector:
             return error
         return Unreachable(f"its agent gives no answer, and the machine does: {error}")
 
-    async def _listen(self, watch: Watch, link: AgentConnection) -> None:
+    async def _listen(self, watch: _Watch, link: AgentConnection) -> None:
         """Ask for reports until the connection ends, which is ``Unreachable``."""
         number = next(self._numbers)
         listener = asyncio.create_task(_relay(link, watch.look), name=f"changes on {watch.seen.name}")
@@ -289,7 +312,7 @@ class Collector:
             if prober is not None:
                 prober.cancel()
 
-    async def _examine(self, watch: Watch, link: AgentConnection, report: NodeReport) -> None:
+    async def _examine(self, watch: _Watch, link: AgentConnection, report: NodeReport) -> None:
         """Keep the facts from probes up to date as long as the connection lasts: after it, the machine may have
         restarted."""
         while True:
@@ -311,7 +334,7 @@ class Collector:
                 over.set()
             await _wait(watch.probe, self.probes_seconds)
 
-    def _learn(self, watch: Watch, facts: MachineFacts, answered: bool, examined: bool) -> None:
+    def _learn(self, watch: _Watch, facts: MachineFacts, answered: bool, examined: bool) -> None:
         """Keep new facts of a machine, which may also show the other ends of other machines' cables.
 
         If the connection failed, nothing is known, and anything that earlier facts forbade stays forbidden. If a rank
@@ -331,11 +354,11 @@ class Collector:
             self._changed()
 
     @staticmethod
-    async def _pause(watch: Watch, seconds: float) -> None:
+    async def _pause(watch: _Watch, seconds: float) -> None:
         if await _wait(watch.look, seconds):
             watch.look.clear()
 
-    def _reached(self, watch: Watch, report: NodeReport, number: int, skewed: float) -> None:
+    def _reached(self, watch: _Watch, report: NodeReport, number: int, skewed: float) -> None:
         before, asked, watch.answering = watch.seen, watch.answering, False
         since = before.since if before.contact is Contact.REACHED else self._clock()
         same_boot = before.report is not None and before.report.boot_id == report.boot_id
@@ -371,7 +394,7 @@ class Collector:
                 watch.seen = replace(watch.seen, examined=False)
                 watch.probe.set()
 
-    def _on_lost(self, watch: Watch, error: ReconcilerError) -> None:
+    def _on_lost(self, watch: _Watch, error: ReconcilerError) -> None:
         """Note that a node was lost: its agent is down if the machine answers, else nothing is known. If nobody watched
         since the last report, the machine may have restarted."""
         before, watched, watch.tried = watch.seen, watch.tried, True

@@ -20,6 +20,7 @@ from reconciler.wire.generation import Jump, Machine
 from reconciler.wire.paths import MARKED, RELAY_MARK
 
 from .gateway_key import public_key
+from .ssh.channels import Pipe
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 3.0
@@ -292,7 +293,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
 
     def _begin(self) -> None:
         if self._channel is not None and not self._abandoned:
-            self._protocol.connection_made(cast(asyncio.Transport, _Pipe(self._channel)))
+            self._protocol.connection_made(cast(asyncio.Transport, Pipe(self._channel)))
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         if datatype is not None:
@@ -323,20 +324,3 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         self._ended(self)
         errors = self._errors.decode("utf-8", "replace").strip()
         self._protocol.connection_lost(ConnectionResetError(errors) if errors else exc)
-
-
-class _Pipe:
-    """The part of a transport that protocols use, on top of a channel."""
-
-    def __init__(self, channel: asyncssh.SSHClientChannel[bytes]) -> None:
-        self._channel = channel
-
-    def write(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # it has ended, and the protocol is about to be told
-            self._channel.write(data)
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._channel.set_write_buffer_limits(high, low)
-
-    def abort(self) -> None:
-        self._channel.abort()

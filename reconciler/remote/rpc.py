@@ -170,13 +170,11 @@ class RpcServer:
         vocabulary: Mapping[str, type],
         dispatch: Callable[[Any], Awaitable[Any]],
         *,
-        role: str = "controller",
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._path = path
         self._vocabulary = vocabulary
         self._dispatch = dispatch
-        self._role = role
         self._look_seconds = look_seconds
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -233,7 +231,7 @@ class RpcServer:
         if len(self._connections) >= CONNECTIONS_MAX or not descriptors.are_spare():
             writer.transport.abort()
             return
-        answering = serve(reader, writer, self._vocabulary, self._dispatch, role=self._role)
+        answering = serve(reader, writer, self._vocabulary, self._dispatch)
         connection = asyncio.create_task(answering)
         self._connections.add(connection)
         connection.add_done_callback(self._ended)
@@ -251,8 +249,6 @@ async def serve(
     writer: asyncio.StreamWriter,
     vocabulary: Mapping[str, type],
     dispatch: Callable[[Any], Awaitable[Any]],
-    *,
-    role: str = "controller",
 ) -> None:
     """Answer the requests of one connection until it ends, then cancel running ones.
 
@@ -268,7 +264,7 @@ async def serve(
 
     try:
         async with asyncio.TaskGroup() as work:
-            async for frame in _received(reader, writer, role):
+            async for frame in _received(reader, writer):
                 await room.acquire()
                 task = work.create_task(_answer(writer, vocabulary, dispatch, frame))
                 tasks.add(task)
@@ -285,12 +281,12 @@ async def serve(
 
 
 async def _received(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, role: str
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> AsyncIterator[dict[str, Any]]:
     """Yield the frames after the greeting, until the connection ends or a frame is invalid."""
     try:
         async with asyncio.timeout(HELLO_SECONDS):
-            await _exchange_hello(reader, writer, role)
+            await _exchange_hello(reader, writer, "controller")
         while (frame := await frames.read(reader)) is not None:
             yield frame
     except (OSError, WireError, TimeoutError):

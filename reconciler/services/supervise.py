@@ -87,7 +87,6 @@ class AdoptedProcess:
                 os.kill(self.pid, sig)
 
     def kill(self) -> None:
-        """End it at once."""
         self.send_signal(signal.SIGKILL)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from reconciler.remote.bootstrap.actions import Action, Run, Write
-from reconciler.remote.bootstrap.service import Keeper, plist, unit
+from reconciler.remote.bootstrap.service import Keeper, definition_path, plist, unit
 
 STOP_SECONDS = 30
 """`up` waits 15 s for the gateway, which waits 10 s for answers."""
@@ -74,13 +74,7 @@ class UpService:
     @property
     def definition(self) -> PurePosixPath:
         """Return the path of the definition for the service manager."""
-        match self.machine.keeper:
-            case Keeper.LAUNCHD:
-                return PurePosixPath("/Library/LaunchDaemons") / f"{self.name}.plist"
-            case Keeper.SYSTEMD:
-                return PurePosixPath("/etc/systemd/system") / f"{self.name}.service"
-            case _:
-                return self.machine.user_home / ".config" / "systemd" / "user" / f"{self.name}.service"
+        return definition_path(self.machine.keeper, self.machine.user_home, self.name)
 
     def script_text(self) -> str:
         """Return the content of ``script``."""

@@ -51,7 +51,6 @@ class Versions:
         return self.root / PREVIOUS_STORE
 
     def python(self, version: str) -> Path:
-        """Return the interpreter of a version."""
         return self.root / version / "bin" / "python"
 
     def make(self, requirement: str, index_url: str | None = None) -> str:

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from reconciler.errors import Unreachable
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.nodes.local import LocalNode
 from reconciler.remote.runtime.agent_file import write_bundle
-from reconciler.wire.launch import LaunchSpec, RankConfig, RankId
+from reconciler.wire.launch import Exit, LaunchSpec, Phase, RankConfig, RankId
 from reconciler.wire.node import Done, NodeReport, Observe, RankReport, StartRank
 from reconciler.wire.paths import rank_socket
 from tests import processes
@@ -53,6 +53,36 @@ NO_RUNTIME = Path("/usr/bin/true")
 def program(body: str) -> tuple[str, ...]:
     """A rank that runs ``body``: ``say`` reports progress, ``sleep`` waits until the shim is gone."""
     return (sys.executable, "-I", "-S", "-c", _PRELUDE + body)
+
+
+def launch(
+    id: RankId,
+    socket: str,
+    argv: Sequence[str] = ("python",),
+    env: Mapping[str, str] | None = None,
+    group: str = "llama-0",
+    spare: bool = False,
+    **given: Any,
+) -> LaunchSpec:
+    """What to start; the parts that the agent passes on unread are filled with anything. ``given``: others of the config."""
+    config = RankConfig(
+        **{
+            "id": id,
+            "socket": socket,
+            "size": 1,
+            "model_path": "tiny",
+            "addresses": (),
+            "control": "",
+            **given,
+        },
+        strategy="tensor",
+        backend="ring",
+        secret="s3cret",
+        context=128,
+        batch_max=1,
+        rendezvous_seconds=1.0,
+    )
+    return LaunchSpec(id=id, argv=tuple(argv), env=env or {}, config=config, group=group, spare=spare)
 
 
 class QuickAgent:
@@ -115,7 +145,6 @@ class Bench:
 
     @functools.cached_property
     def bundle(self) -> Path:
-        """The agent's file."""
         return write_bundle(self.home / "agents")
 
     def node(self) -> LocalNode:
@@ -187,28 +216,27 @@ class Bench:
         return self.directory / "ranks" / str(id)
 
     def spec(self, argv: Sequence[str], id: RankId = RANK, **env: str) -> LaunchSpec:
-        """What to start; the parts that the agent passes on unread are filled with anything."""
-        config = RankConfig(
-            id=id,
-            size=1,
-            model_path="/models/tiny",
-            strategy="tensor",
-            backend="ring",
-            addresses=(),
-            control="",
-            secret="s3cret",
-            socket=rank_socket(str(self.run_directory), id),
-            context=128,
-            batch_max=1,
-            rendezvous_seconds=1.0,
-        )
-        return LaunchSpec(id=id, argv=tuple(argv), env=env, config=config, group="wish")
+        socket = rank_socket(str(self.run_directory), id)
+        return launch(id, socket, argv, env, group="wish", model_path="/models/tiny")
 
     async def start(self, link: AgentConnection, body: str, id: RankId = RANK) -> Done:
         """Ask the agent for a rank that runs ``body``."""
         answer = await ask(link, StartRank(1, self.spec(program(body), id)))
         assert isinstance(answer, Done)
         return answer
+
+    async def running(self, body: str, quick: bool = False) -> AgentConnection:
+        """An agent with a rank that runs ``body``."""
+        link = await (self.quick_agent() if quick else self.agent())
+        await self.start(link, body)
+        return link
+
+    async def ready(
+        self, body: str = "say('ready'); sleep()", quick: bool = False
+    ) -> tuple[AgentConnection, RankReport]:
+        """The same, and the report of the rank once it is ready."""
+        link = await self.running(body, quick)
+        return link, await in_phase(link, Phase.READY)
 
     async def close(self) -> None:
         """End every process that was started here, and remove the directory."""
@@ -266,6 +294,13 @@ async def pushed(link: AgentConnection, until: Callable[[RankReport], bool], id:
 async def ended(link: AgentConnection, id: RankId = RANK) -> RankReport:
     """The rank once it has exited, learnt from a push."""
     return await pushed(link, lambda report: report.exit is not None, id)
+
+
+async def exit_of(link: AgentConnection) -> Exit:
+    """The end of the rank."""
+    report = await ended(link)
+    assert report.exit is not None
+    return report.exit
 
 
 async def in_phase(link: AgentConnection, phase: str, id: RankId = RANK) -> RankReport:

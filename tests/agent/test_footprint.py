@@ -18,7 +18,7 @@ from reconciler.wire import SPOKEN, frames
 from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import Observe, ReadLog
-from tests.agent.bench import RANK, WAIT_SECONDS, Bench, ask, in_phase, observe
+from tests.agent.bench import RANK, WAIT_SECONDS, Bench, ask, observe
 from tests.processes import command_of, cpu_seconds, resident_bytes
 
 PYTHON_39 = [
@@ -45,9 +45,8 @@ async def _runtime(link: AgentConnection) -> Mapping[str, str]:
 
 
 async def test_an_idle_agent_and_an_idle_shim_use_no_cpu(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    shim = (await in_phase(link, Phase.READY)).shim_pid
+    _, ready = await bench.ready()
+    shim = ready.shim_pid
     pids = (bench.agent_pid(), shim)
     async with asyncio.timeout(WAIT_SECONDS):
         while await _used(pids, seconds=3) >= 0.05:
@@ -56,9 +55,7 @@ async def test_an_idle_agent_and_an_idle_shim_use_no_cpu(bench: Bench) -> None:
 
 async def test_agent_and_shim_run_on_the_oldest_python_found_here(bench: Bench) -> None:
     bench.python = PYTHON_39[0] if PYTHON_39 else Path(sys.executable)
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    ready = await in_phase(link, Phase.READY)
+    _, ready = await bench.ready()
 
     for pid in (bench.agent_pid(), ready.shim_pid):
         assert command_of(pid or 0).startswith(f"{bench.python} -I ")
@@ -91,9 +88,7 @@ async def test_the_versions_of_the_runtime_are_pushed_once_they_are_known(bench:
 
 
 async def test_a_controller_that_does_not_read_holds_nobody_up(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "print('x' * 900_000, flush=True); say('ready'); sleep()")
-    await in_phase(link, Phase.READY)
+    link, _ = await bench.ready("print('x' * 900_000, flush=True); say('ready'); sleep()")
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.connect(bench.node().socket)
         deaf.sendall(frames.encode(to_wire(Hello("controller", SPOKEN))))

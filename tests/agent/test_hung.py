@@ -14,7 +14,7 @@ from reconciler.agent import hung
 from reconciler.errors import Refused
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import Observe
-from tests.agent.bench import RANK, Bench, alive, ask, gone, in_phase, observe
+from tests.agent.bench import RANK, Bench, alive, ask, gone, observe
 from tests.processes import standing_still
 
 
@@ -32,9 +32,7 @@ def long_ago(path: Path) -> None:
 
 
 async def test_an_agent_that_hangs_is_replaced_and_its_ranks_go_on(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    before = await in_phase(link, Phase.READY)
+    _, before = await bench.ready()
     old = bench.agent_pid()
     os.kill(old, signal.SIGSTOP)
     long_ago(bench.directory / "agent.lock")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.agent.local_host import LocalHost, Settings
-from reconciler.wire.launch import Exit, LaunchSpec, Phase, Progress, RankConfig, RankId
+from reconciler.wire.launch import Exit, LaunchSpec, Phase, Progress, RankId
 from reconciler.wire.node import FetchWeights, Gone, HeldBy, ShimState
 from reconciler.wire.weights import FetchProblem, FetchSource, hub_path, partial_folder
-from tests.agent.bench import NO_RUNTIME, soon
+from tests.agent.bench import NO_RUNTIME, launch, soon
 
 ID = RankId("llama", 0, 1, 0)
 PATH = hub_path("org/tiny", "a" * 40)
@@ -30,21 +30,7 @@ class Node:
         self.news: list[bool] = []
 
     def spec(self, socket: str = "") -> LaunchSpec:
-        config = RankConfig(
-            id=ID,
-            size=1,
-            model_path="tiny",
-            strategy="tensor",
-            backend="ring",
-            addresses=(),
-            control="",
-            secret="s3cret",
-            socket=socket or str(self.home / "run" / "r.sock"),
-            context=128,
-            batch_max=1,
-            rendezvous_seconds=1.0,
-        )
-        return LaunchSpec(id=ID, argv=("python",), env={}, config=config, group="llama-0")
+        return launch(ID, socket or str(self.home / "run" / "r.sock"))
 
 
 @pytest.fixture

@@ -62,7 +62,6 @@ ENDS = (Exit(0, None, 9.0), Exit(66, None, 9.0, "port"), Exit(None, 9, 9.0, "kil
 
 
 def virtual() -> VirtualLoop:
-    """A loop on virtual time."""
     return VirtualLoop()  # type: ignore[abstract]
 
 
@@ -83,7 +82,6 @@ class Crowd(Machine):
         self.kept_token = 3
 
     def person(self, id: RankId) -> tuple[int, int]:
-        """The pids of a rank and its shim."""
         return 70 + 10 * id.rank, 71 + 10 * id.rank
 
     def bring(self, id: RankId) -> None:
@@ -101,7 +99,6 @@ class Crowd(Machine):
         self.owners[id] = rng.choice((Owner.THIS, Owner.THIS, Owner.OTHER, Owner.UNKNOWN))
 
     def state_of(self, id: RankId) -> ShimState:
-        """Some state."""
         pid, shim = self.person(id)
         rng = self.rng
         progress = Progress(
@@ -111,45 +108,37 @@ class Crowd(Machine):
         return ShimState(rng.choice((pid, pid, None)), shim, 3.0, progress, ended, rng.random() < 0.05)
 
     def connect(self, id: RankId, on_message: Any, on_close: Any) -> Line:
-        """Keep the ears of each."""
         line = super().connect(id, on_message, on_close)
         self.ears[id] = (on_message, on_close)
         return line
 
     def signal_process(self, pid: int, number: int) -> None:
-        """Note it."""
         self.acts.append(f"{pid}:{signal.Signals(number).name}")
         super().signal_process(pid, number)
 
     def signal_group(self, pid: int, number: int) -> None:
-        """Note it."""
         self.acts.append(f"-{pid}:{signal.Signals(number).name}")
         super().signal_process(pid, number)
 
     def prepare(self, id: RankId) -> None:
-        """Note it."""
         if self.acts[-1:] != ["standby"]:
             self.acts.append("standby")
 
     def end_standby(self, seconds: float) -> None:
-        """Note it."""
         if self.acts[-1:] != [f"no standby {seconds:g}"]:
             self.acts.append(f"no standby {seconds:g}")
 
     async def states(self, pids: Any) -> dict[int, str]:
-        """Those that are there."""
         self.looks += 1
         return {pid: "T" if self.running[pid].stopped else "S" for pid in pids if pid in self.running}
 
     def remove(self, id: RankId, socket: str) -> None:
-        """Remove it, unless the disk does not."""
         if self.full is not None:
             raise self.full
         self.acts.append(f"remove {id} {socket}")
         super().remove(id, socket)
 
     def create(self, spec: Any) -> None:
-        """Create it, unless the disk does not."""
         if self.full is not None:
             raise self.full
         super().create(spec)
@@ -158,44 +147,35 @@ class Crowd(Machine):
     # --- what only a whole agent asks ---
 
     def identity(self) -> Any:
-        """The facts that do not change."""
         return IDENTITY
 
     def token(self) -> int:
-        """The highest."""
         return self.kept_token
 
     def save_token(self, token: int) -> None:
-        """Keep it, unless the disk is full."""
         if self.full is not None:
             raise self.full
         self.kept_token = token
 
     def room(self) -> tuple[int, int]:
-        """Of the disk."""
         return 5, 10
 
     def stored_weights(self, requested: Any) -> tuple[Any, ...]:
-        """Those that were asked for."""
         return tuple(requested)
 
     def runtime(self) -> dict[str, str]:
-        """Its versions."""
         return {"mlx": "1"}
 
     def repair_report(self) -> None:
         """There was none."""
 
     def continue_repair(self) -> bool:
-        """There is none."""
         return False
 
     def model(self, path: str) -> ModelReport:
-        """A report on a model that is not there."""
         return ModelReport(path, f"/m/{path}", present=False)
 
     def read_log(self, id: RankId, bytes_max: int, offset: int | None) -> Log:
-        """Some of it."""
         return Log(f"{id} {bytes_max} {offset}", 9)
 
     def _weights(self, what: str) -> None:
@@ -206,19 +186,15 @@ class Crowd(Machine):
         self.acts.append(what)
 
     def fetch(self, request: FetchWeights) -> None:
-        """Note it."""
         self._weights(f"fetch {request.path}")
 
     def serve_weights(self, path: str) -> None:
-        """Note it."""
         self._weights(f"give {path}")
 
     def discard(self, path: str) -> None:
-        """Note it."""
         self._weights(f"discard {path}")
 
     async def run_tool(self, call: RunTool) -> ToolSaid:
-        """It takes two seconds."""
         await asyncio.sleep(2)
         return ToolSaid(Ending.ENDED, 0, call.argv[0])
 
@@ -333,19 +309,15 @@ class Controller:
         self.ended = ""
 
     def send(self, message: Any) -> None:
-        """Keep it."""
         self.sent.append(message)
 
     def reply(self, request: int, message: Any) -> None:
-        """Keep it."""
         self.sent.append((request, message))
 
     def abort(self) -> None:
-        """End."""
         self.ended += "abort"
 
     def close(self) -> None:
-        """End."""
         self.ended += "close"
 
 
@@ -432,7 +404,6 @@ class Repairing:
         self.state = ""
 
     def repair(self, request: Repair) -> None:
-        """Begin one, or not."""
         error = self.rng.choice(
             (None, None, None, Unconfirmed("one is running"), ValueError("not permitted"))
         )
@@ -441,14 +412,12 @@ class Repairing:
         self.state = RepairState.RUNNING
 
     def confirm_repair(self, id: str) -> bool:
-        """It stays if it is waiting."""
         if self.state != RepairState.WAITING:
             return False
         self.state = RepairState.CONFIRMED
         return True
 
     def repair_report(self) -> RepairReport | None:
-        """Its state."""
         return RepairReport("r", BOOT, self.state, problem="a problem") if self.state else None
 
     def continue_repair(self) -> bool:
@@ -530,7 +499,6 @@ class Transport:
         return note
 
     def is_closing(self) -> bool:
-        """Its status; None while it runs."""
         return self.closing
 
 

@@ -42,7 +42,6 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGqFkW1GJbuU3nfpHS4tJgZKHfVkU3TLVdEp2
 
 
 def virtual() -> VirtualLoop:
-    """A loop on virtual time."""
     return VirtualLoop()  # type: ignore[abstract]
 
 
@@ -77,18 +76,15 @@ class Wire:
         return f"wire{self.number}"
 
     def abort(self) -> None:
-        """End."""
         self.said.append(f"{self} aborted")
 
     def set_tunnel(self, tunnel: object) -> None:
-        """Note it."""
         self.said.append(f"{self} over a tunnel {tunnel is not None:d}")
 
     async def wait_closed(self) -> None:
         """It is closed at once."""
 
     def get_extra_info(self, what: str) -> tuple[str, int]:
-        """Its ends."""
         return ("10.0.0.9", 22)
 
 
@@ -450,7 +446,6 @@ class Writer:
         self.transport: Any = SimpleNamespace(abort=lambda: self.said.append("abort"))
 
     def write(self, data: bytes) -> None:
-        """Keep it."""
         self.said.append(data)
 
     async def drain(self) -> None:
@@ -462,11 +457,9 @@ class Writer:
             await asyncio.sleep(100)
 
     def close(self) -> None:
-        """End."""
         self.said.append("close")
 
     async def wait_closed(self) -> None:
-        """It takes a while, or fails."""
         chance = 1.0 if self.rng is None else self.rng.random()
         if chance < 0.1:
             raise OSError("gone")
@@ -621,13 +614,11 @@ class Starter:
         self.returncode, self.words, self.ends_at_all, self.pid = status, words, ends_at_all, 7
 
     async def communicate(self) -> tuple[bytes, bytes]:
-        """Its end, if it comes."""
         if self.returncode is None:
             await asyncio.sleep(999)
         return b"", self.words
 
     async def wait(self) -> None:
-        """Its end, if it comes."""
         await asyncio.sleep(0 if self.ends_at_all else 999)
 
 

@@ -36,19 +36,13 @@ from reconciler.remote.ssh.jumps import JumpChain
 from reconciler.remote.ssh.login_shell import ShellFailed
 from reconciler.resources import Access, SshAccess
 from reconciler.wire.generation import Jump
-from tests.recorded import compare, digest
+from tests.recorded import compare
+from tests.remote.test_recorded_connections import KEY, RECORDED, name
 
-RECORDED = Path(__file__).parent / "recorded"
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGqFkW1GJbuU3nfpHS4tJgZKHfVkU3TLVdEp2GQ3dFdT"
 GATEWAY = "ssh-ed25519 AAAAgateway"
 FOUND = Profile(PurePosixPath("/home/ada"), "Linux", "arm64", "ada", 501, "far", "/usr/bin/python3")
 KIND = Recipe(replace(PLATFORMS[0], name="Linux/arm64"), "3.11.1", ("a==1", "b==2"), "engine", ("json",))
 MIB = 2**20
-
-
-def name(value: object) -> str:
-    """A short name of a value that is written the same way in each process."""
-    return digest(repr(value), 6)
 
 
 async def outcome(doing: Any) -> str:
@@ -99,15 +93,12 @@ class Told(SshNode):
         self._connection = held
 
     async def got(self) -> Any:
-        """Its connection."""
         return self.connection
 
     async def kept(self) -> None:
-        """Note it."""
         self.calls.append(("kept",))
 
     async def run(self, argv: Any, *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109 - as SshNode.run
-        """Answer one command."""
         self.calls.append((tuple(argv), stdin, timeout))
         out, status = self._answer(list(argv))
         return Completed(status, out or self.written[0], self.written[1]) if status else Completed(0, out, "")
@@ -198,7 +189,6 @@ def there(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def access(python: str | None = None) -> Access:
-    """How to reach the machine."""
     return Access(ssh=SshAccess(host="far", user="ada", hostKey=KEY), python=python)
 
 
@@ -322,7 +312,6 @@ class Shell:
         self.calls: list[tuple[Any, ...]] = []
 
     async def run(self, argv: Any, *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109 - as SshNode.run
-        """Answer one."""
         self.calls.append((tuple(argv[3:]) if argv[0] == "/bin/sh" else tuple(argv), stdin, timeout))
         if self.fails and self.fails in argv:
             return Completed(3, "said\n", "")
@@ -462,16 +451,13 @@ class Remote:
         self.calls: list[Any] = []
 
     async def run(self, argv: Any, *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109 - as SshNode.run
-        """Answer."""
         self.calls.append((tuple(argv[3:]), timeout))
         return Completed(0, self.out, self.err)
 
     async def put(self, path: PurePosixPath, content: bytes, mode: int) -> None:
-        """Keep a file."""
         self.calls.append((str(path), content, mode))
 
     async def profile(self) -> Profile:
-        """The machine."""
         return FOUND
 
 
@@ -689,14 +675,12 @@ class Reached(Pooled):
     """One over SSH, which can have a gateway."""
 
     async def run(self, argv: Any, **given: Any) -> Completed:
-        """Answer nothing."""
         return Completed(0, "", "")
 
     async def put(self, path: PurePosixPath, content: bytes, mode: int) -> None:
         """Take nothing."""
 
     async def profile(self) -> Profile:
-        """Tell what it is."""
         return FOUND
 
 
@@ -707,7 +691,6 @@ class Link:
         self.told = told
 
     async def close(self) -> None:
-        """End."""
         self.told.append("link closed")
 
 

@@ -167,7 +167,10 @@ def test_answers_about_machines_are_read_as_recorded() -> None:
         found = machine_of(system=system)
         text = profile.none(found, "far", named, coming)
         asked = (profile.question(named), survey.question(found, "far"), found.kind, found.root)
-        paths = (service.definition_path(keeper, found, "far"), service.words_path(found, "far"))
+        paths = (
+            service.definition_path(keeper, found.home, service.service_name(found.user, "far")),
+            service.words_path(found, "far"),
+        )
         lines.append(f"{digest(text)} {digest(repr((asked, paths)), 6)}")
     compare(RECORDED / "answers.txt", lines)
 
@@ -283,17 +286,14 @@ class Asking:
         self.said, self.killed = said, False
 
     async def communicate(self) -> tuple[bytes, bytes]:
-        """Its end, if it comes."""
         if self.said is None:
             raise TimeoutError
         return b"", self.said
 
     def kill(self) -> None:
-        """End it."""
         self.killed = True
 
     async def wait(self) -> None:
-        """It has ended."""
         assert self.killed
 
 
@@ -488,7 +488,6 @@ class Environments:
         return f"{self.version}\n"
 
     def names(self) -> list[str]:
-        """All that is in the folder."""
         return sorted(each.name for each in self.versions.root.iterdir())
 
 

@@ -185,6 +185,12 @@ class House:
         self.supervisors.append(Supervisor([child], self.messages.append, ROOT, clock))
         return self.supervisors[-1], child
 
+    def begun(self, way: str = "as always") -> tuple[Supervisor, Child, int]:
+        """A supervisor with its service, and the pid of that."""
+        supervisor, child = self.supervisor(way)
+        supervisor.start()
+        return supervisor, child, self.serves(supervisor)
+
     def serves(self, supervisor: Supervisor, but: int = 0) -> int:
         """Wait for a service other than ``but``, and return its pid."""
 
@@ -236,9 +242,7 @@ def test_a_service_outlives_its_supervisor_and_the_next_one_takes_it_over(house:
 
 
 def test_who_took_a_service_over_ends_it(house: House) -> None:
-    first, _ = house.supervisor()
-    first.start()
-    pid = house.serves(first)
+    _, _, pid = house.begun()
     second, child = house.supervisor()
     second.start()
     assert pid_of(child) == pid
@@ -249,9 +253,7 @@ def test_who_took_a_service_over_ends_it(house: House) -> None:
 
 
 def test_what_was_started_for_nothing_is_ended_and_what_was_taken_over_stays(house: House) -> None:
-    first, _ = house.supervisor()
-    first.start()
-    pid = house.serves(first)
+    first, _, pid = house.begun()
     second, _ = house.supervisor()
     assert not second.started
     second.start()
@@ -275,9 +277,7 @@ def test_a_second_start_begins_nothing_anew(house: House) -> None:
 
 
 def test_a_service_that_was_started_in_another_way_is_replaced(house: House) -> None:
-    first, _ = house.supervisor("of another version")
-    first.start()
-    pid = house.serves(first)
+    _, _, pid = house.begun("of another version")
     second, child = house.supervisor()
     second.start()
     assert house.serves(second, but=pid) == pid_of(child)
@@ -324,9 +324,7 @@ def succeeding(house: House, way: str) -> tuple[Supervisor, Child]:
 
 
 def test_a_service_that_hands_over_is_not_ended_by_the_supervisor_of_the_next(house: House) -> None:
-    first, _ = house.supervisor("of another version")
-    first.start()
-    pid = house.serves(first)
+    _, _, pid = house.begun("of another version")
     second, child = succeeding(house, "as always")
     second.start()
     assert house.serves(second, but=pid) == pid_of(child)
@@ -338,9 +336,7 @@ def test_a_service_that_hands_over_is_not_ended_by_the_supervisor_of_the_next(ho
 
 
 def test_a_service_that_cannot_hand_over_is_ended_first(house: House) -> None:
-    first, _ = house.supervisor("of another version")
-    first.start()
-    pid = house.serves(first)
+    _, _, pid = house.begun("of another version")
     Path(f"{house.lock}.knows nothing").touch()
     second, child = succeeding(house, "as always")
     second.start()
@@ -352,9 +348,7 @@ def test_a_service_that_cannot_hand_over_is_ended_first(house: House) -> None:
 
 
 def test_a_successor_that_fails_costs_nothing_until_all_are_to_end(house: House) -> None:
-    first, _ = house.supervisor("of another version")
-    first.start()
-    pid = house.serves(first)
+    _, _, pid = house.begun("of another version")
     second, _ = succeeding(house, "of a version that fails")
     second.start()
     wait(lambda: house.serves(second) == pid and len(house.messages) > 1)
@@ -365,9 +359,7 @@ def test_a_successor_that_fails_costs_nothing_until_all_are_to_end(house: House)
 
 
 def test_a_service_that_was_to_be_succeeded_and_does_not_end_is_killed(house: House) -> None:
-    first, _ = house.supervisor("of another version")
-    first.start()
-    pid = house.serves(first)
+    _, _, pid = house.begun("of another version")
     os.kill(pid, signal.SIGSTOP)
     second, child = succeeding(house, "of a version that hangs")
     second.start()
@@ -379,9 +371,7 @@ def test_a_service_that_was_to_be_succeeded_and_does_not_end_is_killed(house: Ho
 
 
 def test_only_who_has_the_lock_is_left_for_the_next_supervisor(house: House) -> None:
-    first, _ = house.supervisor("of another version")
-    first.start()
-    pid = house.serves(first)
+    first, _, pid = house.begun("of another version")
     second, child = succeeding(house, "of a version that hangs")
     second.start()
     wait(lambda: child.last_lines() == "hangs")
@@ -403,9 +393,7 @@ def test_a_service_is_left_for_the_next_supervisor_where_that_is_to_take_over(ho
 
 
 def test_a_replaced_service_that_does_not_end_is_killed(house: House) -> None:
-    first, old = house.supervisor("of another version")
-    first.start()
-    pid = house.serves(first)
+    _, old, pid = house.begun("of another version")
     os.kill(pid, signal.SIGSTOP)
     clock = Clock()
     second, child = house.supervisor(clock=clock)
@@ -420,9 +408,7 @@ def test_a_replaced_service_that_does_not_end_is_killed(house: House) -> None:
 
 
 def test_a_controller_that_was_taken_over_and_is_killed_has_not_stopped_everything(house: House) -> None:
-    first, _ = house.supervisor()
-    first.start()
-    house.serves(first)
+    house.begun()
     second, child = house.supervisor()
     second.start()
     stopping = _Stopping(child)
@@ -438,9 +424,7 @@ def test_a_controller_that_was_taken_over_and_is_killed_has_not_stopped_everythi
 
 
 def test_a_controller_that_was_taken_over_and_ends_in_order_has_stopped_everything(house: House) -> None:
-    first, _ = house.supervisor()
-    first.start()
-    house.serves(first)
+    house.begun()
     second, child = house.supervisor()
     second.start()
     stopping = _Stopping(child)

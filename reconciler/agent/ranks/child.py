@@ -54,7 +54,6 @@ class Child:
         self.tell(os.fsencode(config) + b"\n")
 
     def tell(self, line: bytes) -> None:
-        """Write to the standard input of a standby process."""
         with contextlib.suppress(BrokenPipeError):  # it has ended, as its parent hears anyway
             os.write(self.stdin, line)
 

@@ -47,7 +47,6 @@ class RankDirectory:
         self.path = path
 
     def file(self, name: str) -> Path:
-        """Return the path of one of the rank's files."""
         return self.path / name
 
     def spec(self) -> LaunchSpec:

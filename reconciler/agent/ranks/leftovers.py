@@ -18,7 +18,6 @@ from reconciler.wire.node import Gone
 
 _PS = ("ps", "-axo", "pid=,pgid=,stat=")
 _NETSTAT = ("netstat", "-an", "-p", "tcp")
-_TOOL_SECONDS = 10
 _LISTEN = "0A"
 """TCP_LISTEN in /proc/net/tcp (include/net/tcp_states.h)."""
 _SHOWN = 4
@@ -68,8 +67,7 @@ def _processes_of(ended: Ended) -> Iterator[int]:
         if not folder.name.isdigit():
             continue
         try:
-            content = (folder / "stat").read_bytes()
-            fields = content[content.rindex(b")") + 2 :].split()
+            fields = operating_system.proc_stat(int(folder.name))
             if fields[0] in (b"Z", b"X"):
                 continue
             in_session = int(fields[3]) == ended.pid and not ended.reused
@@ -86,8 +84,8 @@ def listeners_in_proc(table: str) -> Set[int]:
 
 
 def _find_with_tools(ended: Ended) -> List[str]:
-    pids = [] if ended.reused else members(_output_of(_PS), ended.pid or 0)
-    return _describe(pids, sorted(listeners(_output_of(_NETSTAT)) & set(ended.ports)))
+    pids = [] if ended.reused else members(operating_system.output(_PS), ended.pid or 0)
+    return _describe(pids, sorted(listeners(operating_system.output(_NETSTAT)) & set(ended.ports)))
 
 
 def members(table: str, group: int) -> List[int]:
@@ -104,18 +102,6 @@ def listeners(table: str) -> Set[int]:
         if port.isdigit():
             found.add(int(port))
     return found
-
-
-def _output_of(command: Sequence[str]) -> str:
-    done = subprocess.run(
-        [operating_system.tool(command[0]), *command[1:]],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={"LC_ALL": "C"},
-        timeout=_TOOL_SECONDS,
-        check=True,
-    )
-    return done.stdout.decode("utf-8", "replace")
 
 
 def _describe(pids: Sequence[int], ports: Sequence[int]) -> List[str]:

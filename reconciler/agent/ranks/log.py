@@ -57,7 +57,6 @@ class RankLog:
             path.unlink()
 
     def close(self) -> None:
-        """End writing."""
         self._stream.close()
 
 

@@ -66,7 +66,6 @@ class Rank:
         return ended and (self.ended_at is None or asyncio.get_event_loop().time() - self.ended_at >= seconds)
 
     def report(self) -> RankReport:
-        """Return the rank's report for controllers."""
         state, progress = self.state, self.state.progress
         return RankReport(
             id=self.id,

@@ -73,7 +73,6 @@ class Ranks:
         return tuple(self._ranks[id].report() for id in sorted(self._ranks))
 
     def get(self, id: RankId) -> Optional[Rank]:
-        """Return the rank with that id, if there is one."""
         return self._ranks.get(id)
 
     def start(self, spec: LaunchSpec) -> bool:

@@ -147,22 +147,19 @@ class Standby:
 
 
 class StandbyExaminations:
-    """Examines weights with the standby process that the next rank would get."""
+    """An ``examination.Runtime``: examines weights with the standby process that the next rank would get."""
 
     def __init__(self, standby: Standby, program: Program) -> None:
         self._standby = standby
         self._program = program
 
     def prepare(self) -> None:
-        """Start it, because there is something to examine soon."""
         self._standby.expect(self._program)
 
     def prepared(self) -> None:
-        """Keep it no longer than any other from now on."""
         self._standby.expect_no_more()
 
     def examine(self, folder: str, seconds: float, on_answer: OnAnswer) -> None:
-        """Examine one folder at a time; an answer with ``UNANSWERED`` says why it failed."""
         self._standby.examine(self._program, folder, seconds, on_answer)
 
 

@@ -73,7 +73,6 @@ class RepairRequests:
         self._answer_with(self._answer_confirmed(peer, request))
 
     def leave(self, peer: Connection) -> None:
-        """Handle the end of a connection."""
         self._before.discard(peer)
 
     def _answer_with(self, answer: Coroutine[Any, Any, None]) -> None:

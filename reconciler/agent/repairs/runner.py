@@ -179,7 +179,6 @@ def check(request: Repair, boot_id: str) -> None:
 
 
 def recorded(request: Repair) -> Record:
-    """Return the first record of a repair."""
     seconds = min(request.confirm_seconds, CONFIRM_SECONDS)
     return Record(request.id, request.boot_id, request.changes, seconds)
 
@@ -221,7 +220,6 @@ def _refusal(tools: Tools, record: Record) -> Optional[Failure]:
 
 
 def _perform(acts: Acts, id: str, kept: StoredRepair, tools: Tools) -> None:
-    """Carry out the acts of a repair."""
     answer: script.Answer = None
     with contextlib.suppress(StopIteration):
         while True:

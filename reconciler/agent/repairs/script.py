@@ -53,7 +53,6 @@ class Record:
 
     @property
     def over(self) -> bool:
-        """Return whether the repair is finished."""
         return self.state in RepairState.OVER
 
 

@@ -20,7 +20,7 @@ _log = logging.getLogger("agent")
 
 
 class Peer(asyncio.Protocol):
-    """Exchanges ``Hello``, then calls ``on_message`` for each message, one at a time, in order."""
+    """A ``host.Connection``. Exchanges ``Hello``, then calls ``on_message`` for each message, one at a time, in order."""
 
     def __init__(
         self,
@@ -109,11 +109,9 @@ class Peer(asyncio.Protocol):
         self.greeted = True
 
     def send(self, message: Any) -> None:
-        """Send a message that answers nothing; dropped when the connection is over."""
         self._write(to_wire(message))
 
     def reply(self, request: int, message: Any) -> None:
-        """Send the answer to a request."""
         try:
             self._write({**to_wire(message), "reply": request})
         except WireError as error:
@@ -128,11 +126,9 @@ class Peer(asyncio.Protocol):
             self._transport.write(content)
 
     def close(self) -> None:
-        """Close once everything is sent."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close now."""
         if self._transport is not None:
             self._transport.abort()

@@ -9,26 +9,22 @@ import re
 import subprocess
 import uuid
 from pathlib import Path
-from typing import Sequence
 
 from . import operating_system
 
-_SECONDS = 10
 _PLATFORM_UUID = re.compile(r'"IOPlatformUUID" = "([0-9A-Fa-f-]+)"')
 
 
 @functools.lru_cache(maxsize=None)
 def boot_id() -> str:
-    """Return the id of the current boot."""
     if operating_system.is_mac():
-        return _output([operating_system.tool("sysctl"), "-n", "kern.bootsessionuuid"])
+        return operating_system.output(("sysctl", "-n", "kern.bootsessionuuid")).strip()
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 def memory_bytes() -> int:
-    """Return the physical memory in bytes."""
     if operating_system.is_mac():
-        return int(_output([operating_system.tool("sysctl"), "-n", "hw.memsize"]))
+        return int(operating_system.output(("sysctl", "-n", "hw.memsize")))
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -37,7 +33,7 @@ def build() -> str:
     if not operating_system.is_mac():
         return ""
     try:
-        return _output([operating_system.tool("sw_vers"), "-buildVersion"])
+        return operating_system.output(("sw_vers", "-buildVersion")).strip()
     except (OSError, subprocess.SubprocessError):
         return ""  # not known, which keeps no rank from serving
 
@@ -50,7 +46,7 @@ def host_id() -> str:
 
 def _host_name() -> str:
     if operating_system.is_mac():
-        shown = _output([operating_system.tool("ioreg"), "-rd1", "-c", "IOPlatformExpertDevice"])
+        shown = operating_system.output(("ioreg", "-rd1", "-c", "IOPlatformExpertDevice"))
         match = _PLATFORM_UUID.search(shown)
         if match:
             return "platform " + match.group(1).upper()
@@ -63,19 +59,3 @@ def _host_name() -> str:
     address = uuid.getnode()
     drawn_at_random = address >> 40 & 1  # RFC 4122, 4.5: the multicast bit marks an address that is none
     return "host {} {:012x}".format(os.uname().nodename, 0 if drawn_at_random else address)
-
-
-def _output(command: Sequence[str]) -> str:
-    return (
-        subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"LC_ALL": "C"},
-            timeout=_SECONDS,
-            check=True,
-        )
-        .stdout.decode("utf-8", "replace")
-        .strip()
-    )

@@ -9,13 +9,14 @@ import functools
 import os
 import subprocess
 from pathlib import Path
-from typing import NamedTuple, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 
 FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/libexec/ApplicationFirewall")
 """Folders of the system's own tools; other folders of a login shell may contain anything."""
 EMULATED = "emulated"
 """A file of this name next to the tools says that they only answer as such a machine would."""
-_SECONDS = 10
+TOOL_SECONDS = 10
+"""Longest time for a tool."""
 _folders: Tuple[str, ...] = FOLDERS
 
 
@@ -42,21 +43,29 @@ def uname() -> System:
     own = os.uname()
     if _folders == FOLDERS:
         return System(own.sysname, own.nodename, own.release, own.machine)
-    words = [_uname(option) for option in ("-s", "-n", "-r", "-m")]
+    words = [output(("uname", option)).strip() for option in ("-s", "-n", "-r", "-m")]
     return System(*words)
 
 
-def _uname(option: str) -> str:
+def output(command: Sequence[str], seconds: float = TOOL_SECONDS, check: bool = True) -> str:
+    """Return the output of one of the system's tools. Raises ``OSError``, or ``subprocess.SubprocessError`` if it takes
+    longer or, with ``check``, if it fails."""
     done = subprocess.run(
-        [tool("uname"), option],
+        [tool(command[0]), *command[1:]],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={"LC_ALL": "C"},
-        timeout=_SECONDS,
-        check=True,
+        timeout=min(seconds, TOOL_SECONDS),
+        check=check,
     )
-    return done.stdout.decode("utf-8", "replace").strip()
+    return done.stdout.decode("utf-8", "replace")
+
+
+def proc_stat(pid: int) -> List[bytes]:
+    """Return the fields of ``/proc/PID/stat`` from the third on, the state (proc_pid_stat(5)). Raises ``OSError``."""
+    content = Path("/proc/{}/stat".format(pid)).read_bytes()
+    return content[content.rindex(b")") + 2 :].split()
 
 
 def is_linux() -> bool:

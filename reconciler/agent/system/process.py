@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
-from pathlib import Path
 from typing import Dict, Iterable, List, Optional
 
 from . import operating_system
 
 STOPPED = "T"
 """State of a process that a signal has stopped; one that a debugger holds shows ``t`` on Linux."""
-_PS_SECONDS = 10
 REAP_SECONDS = 1.0
 """Time to wait for a process after SIGKILL. One that the kernel holds is left to ``reap``."""
 _left: List[subprocess.Popen[bytes]] = []
@@ -23,29 +22,15 @@ def birth(pid: int, boot_id: str) -> Optional[str]:
 
     Linux: field 22 of ``/proc/PID/stat`` (proc_pid_stat(5)); elsewhere ``ps -o lstart=``. A zombie counts as gone.
     """
-    if operating_system.is_linux():
-        return _birth_from_proc(pid, boot_id)
-    shown = subprocess.run(
-        [operating_system.tool("ps"), "-o", "stat=,lstart=", "-p", str(pid)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={"LC_ALL": "C"},
-        timeout=10,
-        check=False,
-    )
-    state, _, start = shown.stdout.decode("ascii", "replace").strip().partition(" ")
-    return None if not state or state.startswith("Z") else boot_id + " " + " ".join(start.split())
-
-
-def _birth_from_proc(pid: int, boot_id: str) -> Optional[str]:
+    if not operating_system.is_linux():
+        shown = operating_system.output(("ps", "-o", "stat=,lstart=", "-p", str(pid)), check=False)
+        state, _, start = shown.strip().partition(" ")
+        return None if not state or state.startswith("Z") else boot_id + " " + " ".join(start.split())
     try:
-        content = Path("/proc/{}/stat".format(pid)).read_bytes()
+        fields = operating_system.proc_stat(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = content[content.rindex(b")") + 2 :].split()
-    if fields[0] in (b"Z", b"X"):
-        return None
-    return boot_id + " " + fields[19].decode("ascii")
+    return None if fields[0] in (b"Z", b"X") else boot_id + " " + fields[19].decode("ascii")
 
 
 def states(pids: Iterable[int]) -> Dict[int, str]:
@@ -54,36 +39,24 @@ def states(pids: Iterable[int]) -> Dict[int, str]:
     Linux: field 3 of ``/proc/PID/stat`` (proc_pid_stat(5)), the state of the main thread; elsewhere the first letter of
     ``ps -o state=`` (ps(1) of macOS).
     """
-    if operating_system.is_linux():
-        return _states_from_proc(pids)
-    return states_by_ps(pids)
-
-
-def _states_from_proc(pids: Iterable[int]) -> Dict[int, str]:
+    if not operating_system.is_linux():
+        return states_by_ps(pids)
     found = {}
     for pid in pids:
-        try:
-            content = Path("/proc/{}/stat".format(pid)).read_bytes()
-        except OSError:
-            continue
-        found[pid] = content[content.rindex(b")") + 2 :][:1].decode("ascii", "replace")
+        with contextlib.suppress(OSError):
+            found[pid] = operating_system.proc_stat(pid)[0].decode("ascii", "replace")
     return found
 
 
 def states_by_ps(pids: Iterable[int]) -> Dict[int, str]:
     """Return ``states`` without ``/proc``: one ``ps`` for all processes."""
     try:
-        shown = subprocess.run(
-            [operating_system.tool("ps"), "-o", "pid=,state=", "-p", ",".join(map(str, pids))],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env={"LC_ALL": "C"},
-            timeout=_PS_SECONDS,
-            check=False,
+        shown = operating_system.output(
+            ("ps", "-o", "pid=,state=", "-p", ",".join(map(str, pids))), check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    rows = [line.split() for line in shown.stdout.decode("ascii", "replace").splitlines()]
+    rows = [line.split() for line in shown.splitlines()]
     return {int(row[0]): row[1][0] for row in rows if len(row) == 2 and row[0].isdigit()}
 
 
@@ -92,18 +65,14 @@ def signal_group(pid: int, number: int) -> None:
 
     macOS answers EPERM, not ESRCH, for a group with zombies only.
     """
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def signal_process(pid: int, number: int) -> None:
     """Send a signal to one process, unless it is gone."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        return
 
 
 def end(process: subprocess.Popen[bytes]) -> Optional[int]:

@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 from pathlib import Path
-from typing import Dict, Iterable, Optional, Sequence
+from typing import Dict, Iterable, Optional
 
 from reconciler.wire.node import Load
 
@@ -66,17 +66,10 @@ def measure(pids: Iterable[int]) -> Measured:
         processes = {pid: usage for pid in wanted for usage in [_from_proc(pid)] if usage is not None}
         free, pressure = _available(Path("/proc/meminfo").read_text("ascii")), ""
     else:
-        processes = (
-            _from_ps(
-                _output(
-                    [operating_system.tool("ps"), "-o", "pid=,rss=,time=", "-p", ",".join(map(str, wanted))]
-                )
-            )
-            if wanted
-            else {}
-        )
-        free = from_vm_stat(_output([operating_system.tool("vm_stat")]))
-        level = _output([operating_system.tool("sysctl"), "-n", "kern.memorystatus_vm_pressure_level"])
+        asked = ("ps", "-o", "pid=,rss=,time=", "-p", ",".join(map(str, wanted)))
+        processes = _from_ps(_output(*asked)) if wanted else {}
+        free = from_vm_stat(_output("vm_stat"))
+        level = _output("sysctl", "-n", "kern.memorystatus_vm_pressure_level")
         pressure = _PRESSURES.get(level.strip(), "")
     return Measured(Load(time.time(), free, pressure, round(os.getloadavg()[0], 2)), processes)
 
@@ -90,10 +83,9 @@ def _available(meminfo: str) -> Optional[int]:
 def _from_proc(pid: int) -> Optional[Usage]:
     """Parse fields 14, 15 and 24 of ``/proc/PID/stat`` (proc_pid_stat(5))."""
     try:
-        content = Path("/proc/{}/stat".format(pid)).read_bytes()
+        fields = operating_system.proc_stat(pid)
     except OSError:
         return None
-    fields = content[content.rindex(b")") + 2 :].split()
     ticks = int(fields[11]) + int(fields[12])
     return Usage(ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE"))
 
@@ -125,17 +117,9 @@ def from_vm_stat(shown: str) -> Optional[int]:
     return int(size.group(1)) * sum(int(found.group(1)) for found in pages if found)
 
 
-def _output(command: Sequence[str]) -> str:
+def _output(*command: str) -> str:
     """Return the output of a tool; empty if it cannot be run."""
     try:
-        shown = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env={"LC_ALL": "C"},
-            timeout=_SECONDS,
-            check=False,
-        )
+        return operating_system.output(command, _SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return shown.stdout.decode("ascii", "replace")

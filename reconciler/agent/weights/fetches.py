@@ -122,7 +122,6 @@ class _Fetcher:
         asyncio.get_event_loop().add_reader(self._pipe, self._read)
 
     def kill(self) -> None:
-        """Kill an unwanted fetcher."""
         if self._process is not None and self.ended_at is None:
             asyncio.get_event_loop().remove_reader(self._pipe)
             self._reap()
@@ -249,7 +248,6 @@ class Fetches:
         )
 
     def report(self, path: str) -> Optional[FetchReport]:
-        """Return the state of the last fetch of these weights."""
         fetcher = self._last.get(path)
         return fetcher.report() if fetcher is not None else None
 

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import subprocess
-from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 from reconciler.agent.system import process
@@ -53,16 +52,14 @@ class Question:
         self._output = b""
         self._process: Optional[subprocess.Popen[bytes]] = None
 
-    def start(self, cwd: Optional[Path] = None, env: Optional[Mapping[str, str]] = None) -> None:
-        """Ask, in this process's environment or in another; the answer comes through the running event loop."""
+    def start(self) -> None:
+        """Ask; the answer comes through the running event loop."""
         try:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                cwd=cwd,
-                env=env,
                 start_new_session=True,
             )
         except OSError as error:
@@ -73,10 +70,9 @@ class Question:
         self._pipe = self._process.stdout
         loop = asyncio.get_event_loop()
         loop.add_reader(self._pipe, self._read)
-        self._deadline = loop.call_later(self._seconds, self._give_up)
+        self._deadline = loop.call_later(self._seconds, self._conclude)
 
     def withdraw(self) -> None:
-        """Cancel the question."""
         if self._process is not None and self._process.poll() is None:
             self._deadline.cancel()
             asyncio.get_event_loop().remove_reader(self._pipe)
@@ -86,18 +82,15 @@ class Question:
         chunk = os.read(self._pipe.fileno(), _BYTES_MAX)
         if chunk and len(self._output) < _BYTES_MAX:
             self._output += chunk
-            return
-        self._conclude(_parsed(self._output))
+        else:
+            self._conclude()
 
-    def _give_up(self) -> None:
-        """Continue with the output so far, whether or not the program ends: the kernel may hold it."""
-        self._conclude(_parsed(self._output))
-
-    def _conclude(self, answer: Mapping[str, Any]) -> None:
+    def _conclude(self) -> None:
+        """Take the output so far, whether or not the program ends: the kernel may hold it."""
         self._deadline.cancel()
         asyncio.get_event_loop().remove_reader(self._pipe)
         self._end()
-        self._on_answer(answer)
+        self._on_answer(_parsed(self._output))
 
     def _end(self) -> None:
         assert self._process is not None

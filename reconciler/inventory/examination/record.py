@@ -52,7 +52,6 @@ class Record:
     """The reason that a probe was left out."""
 
     def readings(self) -> Readings:
-        """Return the readings of the probes."""
         known: dict[str, Probe[object]] = {probe.name: probe for probe in RUN}
         read = {name: known[name].read(said) for name, said in self.said.items() if name in known}
         return Readings(

@@ -47,7 +47,6 @@ _WORDS = {"{home}": '"$HOME"', "{models}": '"$HOME"/.reconciler/models'}
 
 
 def script() -> str:
-    """Return the whole script."""
     parts = {
         "@PROBES@": "".join(_probes()).rstrip("\n"),
         "@PRECONDITIONS@": "".join(map(_precondition, PRECONDITIONS)).rstrip("\n"),

@@ -91,7 +91,6 @@ class Wired:
 
 
 def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> MachineFacts:
-    """Return the facts of one machine at one moment."""
     pages = readings.of(system.PAGES)
     wired_bytes = pages.wired_bytes if pages else None
     version, settings = readings.of(system.SYSTEM_VERSION), readings.of(system.SETTINGS) or system.Settings()

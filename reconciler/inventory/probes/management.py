@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from reconciler.wire.tools import RunTool, ToolSaid
 
-from .probe import Probe, Unknown, complete, failed, number, unlike
+from .probe import Probe, Unknown, complete, failed, number, of_complete, unlike
 
 REPORTS_MINUTES = 60
 """Age up to which crash and panic reports count as new, in minutes."""
@@ -18,12 +18,10 @@ REPORTS_MINUTES = 60
 _FILEVAULT = re.compile(r"FileVault is (?:(On)[.,]|Off[.])")
 
 
-def filevault(result: ToolSaid) -> bool | Unknown:
+@of_complete
+def filevault(text: str) -> bool | Unknown:
     """Parse ``fdesetup status``: a sentence, and more sentences while a change is in progress. If it is on "but needs
     to be restarted to finish", the next start asks for the password."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     found = _FILEVAULT.match(text)
     return unlike(text, "'FileVault is On.' or 'FileVault is Off.'") if found is None else bool(found[1])
 
@@ -36,11 +34,9 @@ class Enrolment:
     user_approved: bool = False
 
 
-def enrolment(result: ToolSaid) -> Enrolment | Unknown:
+@of_complete
+def enrolment(text: str) -> Enrolment | Unknown:
     """Parse ``profiles status -type enrollment``."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     found = re.search(r"^MDM enrollment: (Yes|No)(?: \((User Approved)\))?$", text, re.MULTILINE)
     if found is None:
         return unlike(text, "'MDM enrollment: Yes' or 'No'")

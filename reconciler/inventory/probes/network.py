@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 
 from reconciler.state import Route
-from reconciler.wire.tools import RunTool, ToolSaid
+from reconciler.wire.tools import RunTool
 
-from .probe import Probe, Unknown, complete, keyed, unlike
+from .probe import Probe, Unknown, keyed, of_complete, unlike
 
 _NAME = re.compile(r"[a-z]{1,12}[0-9]{1,4}")
 
@@ -22,11 +22,9 @@ class HardwarePort:
     interface: str
 
 
-def hardware_ports(result: ToolSaid) -> tuple[HardwarePort, ...] | Unknown:
+@of_complete
+def hardware_ports(text: str) -> tuple[HardwarePort, ...] | Unknown:
     """Parse ``networksetup -listallhardwareports``: blocks of three lines, separated by blank lines."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     found = []
     for block in text.split("\n\n"):
         fields = keyed(block)
@@ -57,12 +55,10 @@ class Interface:
     """Interfaces of a bridge."""
 
 
-def interfaces(result: ToolSaid) -> tuple[Interface, ...] | Unknown:
+@of_complete
+def interfaces(text: str) -> tuple[Interface, ...] | Unknown:
     """Parse ``ifconfig -a``: a block for each interface. Bridges and interfaces with a cable are used. The last block
     may be truncated."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     blocks = [block for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE) if block]
     found = []
     for at, block in enumerate(blocks):
@@ -112,11 +108,9 @@ class Service:
     """Interface; empty for a service without one, such as a VPN."""
 
 
-def services(result: ToolSaid) -> tuple[Service, ...] | Unknown:
+@of_complete
+def services(text: str) -> tuple[Service, ...] | Unknown:
     """Parse ``networksetup -listnetworkserviceorder``: two lines per service."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     pattern = r"^\(([0-9]{1,4}|\*)\) (.+)\n\(Hardware Port: (.+), Device: ?([a-z0-9]*)\)$"
     found = tuple(
         Service(name, mark != "*", port, interface)
@@ -125,12 +119,10 @@ def services(result: ToolSaid) -> tuple[Service, ...] | Unknown:
     return found or unlike(text, "lines such as '(1) Wi-Fi' and '(Hardware Port: Wi-Fi, Device: en0)'")
 
 
-def routes(result: ToolSaid) -> tuple[Route, ...] | Unknown:
+@of_complete
+def routes(text: str) -> tuple[Route, ...] | Unknown:
     """Parse ``netstat -rn -f inet``: a table with a heading. Skips learnt routes to single hosts, and multicast. If it
     does not understand a line, the complete table counts as unknown, because that line may matter."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     heading = re.search(r"^Destination +Gateway +Flags +(?:\w+ +)*Netif(?: .*)?$", text, re.MULTILINE)
     if heading is None:
         return unlike(text, "a heading 'Destination Gateway Flags Netif'")

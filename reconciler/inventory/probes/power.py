@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reconciler.wire import root
 from reconciler.wire.tools import RunTool, ToolSaid
 
-from .probe import Probe, Unknown, complete, failed, number, unlike
+from .probe import Probe, Unknown, failed, number, of_complete, unlike
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,9 @@ class PowerSettings:
         return None if self.sleep_minutes is None else self.sleep_minutes > 0
 
 
-def power_settings(result: ToolSaid) -> PowerSettings | Unknown:
+@of_complete
+def power_settings(text: str) -> PowerSettings | Unknown:
     """Parse ``pmset -g``: names, which may contain spaces, numbers, and remarks in parentheses."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     names = ("sleep", "disksleep", "SleepDisabled", "lowpowermode", "autorestart")
     sleep, disk, disabled, low, restarts = (
         number(text, rf"^ ?{name}[ \t]+([0-9]+)(?=[ \t]*(?:\(|$))") for name in names

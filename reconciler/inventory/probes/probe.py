@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,6 +70,17 @@ def complete(result: ToolSaid) -> str | Unknown:
     if not result.stdout.endswith("\n"):
         return Unknown("its output ends in the middle of a line")
     return result.stdout
+
+
+def of_complete(parse: Callable[[str], T | Unknown]) -> Callable[[ToolSaid], T | Unknown]:
+    """Make a parser of ``complete`` output one of results."""
+
+    @functools.wraps(parse)
+    def parsed(result: ToolSaid) -> T | Unknown:
+        text = complete(result)
+        return text if isinstance(text, Unknown) else parse(text)
+
+    return parsed
 
 
 def failed(result: ToolSaid) -> Unknown:

@@ -69,7 +69,6 @@ class _Machine:
         return replace(port, domain=self.domains.get(port.receptacle, ""))
 
     def followed(self, probe: Probe[Any]) -> tuple[Any, ...]:
-        """Return the values of the probes that this one follows."""
         return tuple(self.readings.of(each) for each in probe.follows)
 
     def expects(self, now: float) -> bool:

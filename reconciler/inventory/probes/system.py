@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.wire.tools import RunTool, ToolSaid
 
-from .probe import Probe, Unknown, complete, failed, keyed, number, unlike
+from .probe import Probe, Unknown, failed, keyed, number, of_complete, unlike
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,9 @@ class SystemVersion:
     build: str = ""
 
 
-def system_version(result: ToolSaid) -> SystemVersion | Unknown:
+@of_complete
+def system_version(text: str) -> SystemVersion | Unknown:
     """Parse ``sw_vers``."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     fields = keyed(text)
     version = fields.get("ProductVersion", "")
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}", version):
@@ -95,11 +93,9 @@ class Pages:
     compressed_bytes: int | None = None
 
 
-def pages(result: ToolSaid) -> Pages | Unknown:
+@of_complete
+def pages(text: str) -> Pages | Unknown:
     """Parse ``vm_stat``: the page size is in the first line, and differs between Macs."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     size = number(text, r"\(page size of ([0-9]+) bytes\)")
     free, wired, compressed = (
         number(text, rf"^Pages {kind}:\s+([0-9]+)\.$")
@@ -118,11 +114,9 @@ class Disk:
     free_bytes: int
 
 
-def disk(result: ToolSaid) -> Disk | Unknown:
+@of_complete
+def disk(text: str) -> Disk | Unknown:
     """Parse ``df -k FOLDER``: a header, and one row whose first number is the size in KiB."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     header, _, rows = text.partition("\n")
     row = re.fullmatch(r".*?[ ]([0-9]{1,15}) +([0-9]{1,15}) +([0-9]{1,15}) +[0-9]{1,3}% .*\n", rows)
     if not re.search(r"\b1024-blocks\s+Used\s+Avail", header) or row is None or int(row[3]) > int(row[1]):

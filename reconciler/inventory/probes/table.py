@@ -55,7 +55,6 @@ class Readings:
         return None if isinstance(reading, Unknown) else cast("T | None", reading)
 
     def hung(self, probe: Probe[T]) -> bool:
-        """Return whether its tool hung at the last run."""
         reading = self.by_name.get(probe.name)
         return isinstance(reading, Unknown) and reading.hung
 

@@ -6,26 +6,22 @@ import re
 
 from reconciler.wire.tools import RunTool, ToolSaid
 
-from .probe import Probe, Unknown, complete, failed, unlike
+from .probe import Probe, Unknown, failed, of_complete, unlike
 
 NEVER_INDEX = ".metadata_never_index"
 """A folder with a file of this name is not indexed by Spotlight."""
 
 
-def firewall(result: ToolSaid) -> bool | Unknown:
+@of_complete
+def firewall(text: str) -> bool | Unknown:
     """Parse ``socketfilterfw --getglobalstate``: a sentence with a state; 0 is off."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     found = re.search(r"^Firewall is .*\(State = ([0-2])\)", text)
     return unlike(text, "'Firewall is … (State = 0)'") if found is None else found[1] != "0"
 
 
-def updates_itself(result: ToolSaid) -> bool | Unknown:
+@of_complete
+def updates_itself(text: str) -> bool | Unknown:
     """Parse ``defaults read``: a number. It fails if nobody has set it, and then the system's default is unknown."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     return {"1": True, "0": False}.get(text.strip(), unlike(text, "0 or 1"))
 
 
@@ -39,11 +35,9 @@ def indexed(result: ToolSaid) -> bool | Unknown:
     return not lines
 
 
-def backed_up(result: ToolSaid) -> bool | Unknown:
+@of_complete
+def backed_up(text: str) -> bool | Unknown:
     """Parse ``tmutil isexcluded FOLDER``: a word in brackets, and the folder."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     found = re.match(r"\[(Included|Excluded)\] ", text)
     return unlike(text, "'[Included]' or '[Excluded]'") if found is None else found[1] == "Included"
 

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from reconciler.wire.tools import RunTool, ToolSaid
 
 from . import network, thunderbolt
-from .probe import Probe, Unknown, complete, number, unlike
+from .probe import Probe, Unknown, complete, number, of_complete, unlike
 
 _NO_DEVICES = "No IB devices found"
 
 
-def rdma_enabled(result: ToolSaid) -> bool | Unknown:
+@of_complete
+def rdma_enabled(text: str) -> bool | Unknown:
     """Parse ``rdma_ctl status``: one word."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     word = text.strip().lower()
     return {"enabled": True, "disabled": False}.get(word, unlike(text, "'enabled' or 'disabled'"))
 
@@ -41,11 +39,9 @@ class Device:
     guid: str
 
 
-def devices(result: ToolSaid) -> tuple[Device, ...] | Unknown:
+@of_complete
+def devices(text: str) -> tuple[Device, ...] | Unknown:
     """Parse ``ibv_devices``: a header, a rule and unordered rows. With RDMA disabled there are no rows."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     lines = [line.split() for line in text.split("\n") if line.strip()]
     if lines[0] != ["device", "node", "GUID"]:
         return unlike(text, "a header 'device node GUID'")
@@ -120,11 +116,9 @@ class KernelObjects:
 _DOMAINS, _PAIRS = "AppleThunderboltRDMAProtectionDomain", "AppleThunderboltRDMAQueuePair"
 
 
-def kernel_objects(result: ToolSaid) -> KernelObjects | Unknown:
+@of_complete
+def kernel_objects(text: str) -> KernelObjects | Unknown:
     """Parse ``ioclasscount CLASS…``: ``CLASS = n``, separated by commas. A class without a number is not loaded."""
-    text = complete(result)
-    if isinstance(text, Unknown):
-        return text
     domains, pairs = (number(text, rf"\b{kind}\s*=\s*([0-9]+)(?=\s|,|$)") for kind in (_DOMAINS, _PAIRS))
     return unlike(text, f"'{_DOMAINS} =' and a number") if domains is None else KernelObjects(domains, pairs)
 

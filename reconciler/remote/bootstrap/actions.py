@@ -209,7 +209,7 @@ class _Service:
 
     @property
     def path(self) -> PurePosixPath:
-        return definition_path(self.seen.keeper, self.found, self.node)
+        return definition_path(self.seen.keeper, self.found.home, self.name)
 
     def define(self, content: str) -> Sequence[Action]:
         """Return the actions that put the definition in place for the service manager."""

@@ -51,7 +51,6 @@ def question(needed: RootCommands) -> tuple[str, ...]:
 
 
 def answer(needed: RootCommands, text: str) -> Rights:
-    """Parse the answer."""
     allowed = {int(number) for word, number in pairs(text) if word == "allows" and number.isdecimal()}
     first = len(needed.commands)
     refused = tuple(each for number, each in enumerate(needed.commands) if number not in allowed)

@@ -56,16 +56,15 @@ def words_path(found: Profile, node: str) -> PurePosixPath:
     return node_folder(found, node) / "serve.log"
 
 
-def definition_path(keeper: Keeper, found: Profile, node: str) -> PurePosixPath:
-    """Return the path of the service's definition."""
-    name = service_name(found.user, node)
+def definition_path(keeper: Keeper, home: PurePosixPath, name: str) -> PurePosixPath:
+    """Return the path of a service's definition; ``home`` is the user's, and ``name`` the service's."""
     match keeper:
         case Keeper.LAUNCHD:
             return PurePosixPath("/Library/LaunchDaemons") / f"{name}.plist"
         case Keeper.SYSTEMD:
             return PurePosixPath("/etc/systemd/system") / f"{name}.service"
         case Keeper.SYSTEMD_OF_USER | Keeper.NOTHING:
-            return found.home / ".config" / "systemd" / "user" / f"{name}.service"
+            return home / ".config" / "systemd" / "user" / f"{name}.service"
 
 
 def script(keeper: Keeper, found: Profile, node: str, serve: Sequence[str]) -> str:

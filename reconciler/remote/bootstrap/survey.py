@@ -91,7 +91,6 @@ class Survey:
 
 
 def question(found: Profile, node: str) -> tuple[str, ...]:
-    """Return the command that prints the survey."""
     words = (service_name(found.user, node), node_folder(found, node), found.system, found.uid)
     return ("/bin/sh", "-c", _SCRIPT, "survey", *(str(word) for word in words))
 

@@ -6,17 +6,15 @@ The gateway is nobody's child, and serves with its last routes even without the 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from reconciler.errors import Unreachable
 from reconciler.remote.bootstrap.profile import Profile
+from reconciler.remote.runtime.build import Shell
 from reconciler.remote.runtime.gateway_file import gateway_file
-
-if TYPE_CHECKING:  # the module loads asyncssh, which a cluster on one machine does not need
-    from reconciler.remote.ssh.channels import Completed
 
 ASK_SECONDS = 15.0
 FOLDER = "front"
@@ -53,16 +51,8 @@ class FrontFiles:
 
 
 @runtime_checkable
-class Remote(Protocol):
+class Remote(Shell, Protocol):
     """A machine that runs commands and takes files, as ``SshNode``."""
-
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        timeout: float,  # noqa: ASYNC109 - as SshNode.run
-    ) -> Completed: ...
 
     async def put(self, path: PurePosixPath, content: bytes, mode: int) -> None: ...
 

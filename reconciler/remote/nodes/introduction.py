@@ -11,7 +11,7 @@ from pathlib import Path
 import asyncssh
 
 from reconciler.errors import Refused, Silent, Unreachable
-from reconciler.remote.bootstrap.profile import MARK
+from reconciler.remote.bootstrap.profile import MARK, pairs
 from reconciler.remote.runtime.agent_file import Bundle
 from reconciler.remote.ssh import obstacles
 from reconciler.remote.ssh.channels import Completed
@@ -58,7 +58,6 @@ class Survey:
 
 
 def current_user() -> str:
-    """Return the name of the current user."""
     return getpass.getuser()
 
 
@@ -94,8 +93,7 @@ async def host_key(host: str, port: int | None) -> HostKey:
 async def survey(access: SshAccess) -> Survey:
     """Log in and inspect the machine; changes nothing. Raises ``Barred`` and other ``Unreachable``."""
     done = await _run(access, ("/bin/sh", "-c", _SCRIPT), LOOK_SECONDS)
-    words = [line.split(" ", 2) for line in done.out.splitlines()]
-    values = {each[1]: each[2] for each in words if len(each) == 3 and each[0] == MARK}
+    values = dict(pairs(done.out))
     size = values.get("bytes", "")
     return Survey(
         values.get("name", ""),

@@ -48,7 +48,6 @@ class LocalNode:
 
     @property
     def socket(self) -> str:
-        """Return the path of the agent's socket."""
         return agent_socket(str(self.run_directory), self.name)
 
     async def stage(self, token: int = 0) -> None:

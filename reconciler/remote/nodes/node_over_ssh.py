@@ -43,8 +43,6 @@ from reconciler.wire.root import RESTART
 from . import scripts
 from .local import ANOTHER_SERVES, FENCED, START_SECONDS
 
-__all__ = ["Completed", "SshNode"]
-
 COMMANDS_MAX = 4
 """The most commands at a time on one machine: ``sshd`` allows ten sessions for each connection (``MaxSessions``)."""
 PUT_SECONDS = 120.0
@@ -78,7 +76,6 @@ class SshNode:
         self._held: Held | None = None
 
     async def close(self) -> None:
-        """Close the connection; processes there continue."""
         await self._connection.close()
 
     async def reconnect(self) -> None:
@@ -364,7 +361,6 @@ class SshNode:
             raise Unreachable(f"nothing answers at {socket} on {self.name}: {error}") from error
 
     async def answers(self) -> bool:
-        """Return whether the machine itself answers, whatever its agent does."""
         with suppress(ReconcilerError):
             await self.run(("/bin/sh", "-c", ":"), timeout=ANSWER_SECONDS)
             return True
@@ -393,5 +389,4 @@ class SshNode:
 
 
 def _words(done: Completed) -> str:
-    """Return the output of a failed command."""
     return (done.err or done.out).strip()[-_TAIL_BYTES:] or f"exit status {done.status}"

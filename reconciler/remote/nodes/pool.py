@@ -22,57 +22,45 @@ class Machine(Protocol):
 
     async def stage(self, token: int = 0) -> object:
         """Install the agent's file and check that it runs. Raises as ``start_agent``."""
-        ...
 
     async def start_agent(self, token: int = 0) -> None:
         """Start an agent unless one is running. Raises ``Unreachable`` and ``Refused``."""
-        ...
 
     async def dial(self) -> AgentConnection:
         """Return a new connection to the agent. Raises ``Unreachable`` if there is none, ``Silent`` without any
         answer."""
-        ...
 
     async def stream(self, socket: str) -> Stream:
         """Return a connection to a Unix socket there. Raises as ``dial``."""
-        ...
 
     async def answers(self) -> bool:
         """Return whether the machine itself answers, whatever its agent does."""
-        ...
 
     async def reboot(self) -> None:
         """Restart the machine. Raises ``Refused`` if it certainly does not restart."""
-        ...
 
     async def disable_service(self) -> None:
         """Prevent a service of the machine from starting agents. Raises ``Unreachable``."""
-        ...
 
     async def build_runtime(self, tell: Callable[[str], None]) -> str:
         """Install the managed runtime there; return its name. Raises ``Refused`` if that is impossible, and as
         ``dial``."""
-        ...
 
     async def prune_runtimes(self) -> Pruned:
         """Remove managed runtimes that are old and that nothing uses. Raises as ``build_runtime``."""
-        ...
 
     async def withdraw(self) -> None:
         """Revoke the gateway's access there. Raises ``Unreachable``."""
-        ...
 
     async def reconnect(self) -> None:
         """End the connection to the machine; the next use makes a new one."""
-        ...
 
     async def close(self) -> None:
         """Close the connection; processes there continue."""
-        ...
 
 
 class MachinePool:
-    """The machines of all nodes. ``make`` returns the machine for a node's ``Access``."""
+    """The operations of ``Machines`` on the machines of all nodes. ``make`` returns the machine for a node's ``Access``."""
 
     def __init__(self, make: Callable[[NodeName, Access], Machine]) -> None:
         self._make = make
@@ -120,31 +108,24 @@ class MachinePool:
         return link
 
     async def stage(self, name: NodeName, token: int) -> None:
-        """Install the agent's file on a node. Raises as ``Machine.stage``."""
         await self._machine(name).stage(token)
 
     async def start_agent(self, name: NodeName, token: int) -> None:
-        """Start a node's agent. Raises as ``Machine.start_agent``."""
         await self._machine(name).start_agent(token)
 
     async def stream(self, name: NodeName, socket: str) -> Stream:
-        """Return a connection to a Unix socket of a node's machine. Raises as ``Machine.stream``."""
         return await self._machine(name).stream(socket)
 
     async def answers(self, name: NodeName) -> bool:
-        """Return whether a node's machine itself answers."""
         return await self._machine(name).answers()
 
     async def reboot(self, name: NodeName) -> None:
-        """Restart a node's machine. Raises as ``Machine.reboot``."""
         await self._machine(name).reboot()
 
     async def build_runtime(self, name: NodeName, tell: Callable[[str], None]) -> str:
-        """Install the managed runtime on a node's machine; return its name. Raises as ``Machine.build_runtime``."""
         return await self._machine(name).build_runtime(tell)
 
     async def prune_runtimes(self, name: NodeName) -> Pruned:
-        """Remove old managed runtimes of a node's machine. Raises as ``Machine.build_runtime``."""
         return await self._machine(name).prune_runtimes()
 
     async def withdraw(self, name: NodeName) -> None:
@@ -166,7 +147,6 @@ class MachinePool:
             await machine.reconnect()
 
     async def close(self) -> None:
-        """Close all connections."""
         await asyncio.gather(*self._leaving, *(machine.close() for machine in self._machines.values()))
 
     def _machine(self, name: NodeName) -> Machine:

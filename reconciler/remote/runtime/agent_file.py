@@ -24,6 +24,7 @@ from types import CodeType
 
 import reconciler
 
+from .pinned_versions import sources
 from .wheelhouse import Wheelhouse
 
 _ROOMS = ("agent", "wire")
@@ -35,7 +36,7 @@ _START = b"import sys\nfrom reconciler.agent.entry import main\nsys.exit(main())
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The agent's file, for machines."""
+    """The file of the agent, or of the gateway, for machines."""
 
     name: str
     content: bytes
@@ -49,8 +50,8 @@ def build_bundle() -> tuple[bytes, str]:
     because this process runs no others."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
-        sources = _sources()
-        for name, source in sorted({**sources, **_compiled(sources)}.items()):
+        written = {"__main__.py": _START, **sources(_ROOMS)}
+        for name, source in sorted({**written, **_compiled(written)}.items()):
             entry = zipfile.ZipInfo(name, _TIME)
             entry.create_system = 3
             entry.external_attr = 0o644 << 16
@@ -59,14 +60,7 @@ def build_bundle() -> tuple[bytes, str]:
     return bundle, hashlib.sha256(bundle).hexdigest()[:12]
 
 
-def _sources() -> dict[str, bytes]:
-    package = Path(reconciler.__file__).parent
-    paths = [package / "__init__.py", *(path for room in _ROOMS for path in (package / room).rglob("*.py"))]
-    sources = {path.relative_to(package.parent).as_posix(): path.read_bytes() for path in paths}
-    return {"__main__.py": _START, **sources}
-
-
-def _compiled(sources: dict[str, bytes]) -> dict[str, bytes]:
+def _compiled(written: dict[str, bytes]) -> dict[str, bytes]:
     """Return compiled files that ``zipimport`` uses instead of sources with the same Python (PEP 552, unchecked).
 
     Version 2 of marshal's format has no back references, which differ between compilations.
@@ -74,7 +68,7 @@ def _compiled(sources: dict[str, bytes]) -> dict[str, bytes]:
     header = importlib.util.MAGIC_NUMBER + _UNCHECKED.to_bytes(4, "little") + bytes(8)
     return {
         f"{name}c": header + marshal.dumps(_named(_code(name, source), name), 2)
-        for name, source in sources.items()
+        for name, source in written.items()
     }
 
 

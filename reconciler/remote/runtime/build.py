@@ -104,7 +104,6 @@ class Pruned:
 
 
 def python_of(root: PurePosixPath, key: str) -> PurePosixPath:
-    """Return the interpreter of a runtime."""
     return root / "runtimes" / key / "bin" / "python3"
 
 

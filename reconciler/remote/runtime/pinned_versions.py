@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -112,14 +112,22 @@ def pins(platform: Platform) -> tuple[str, ...]:
     return tuple(found)
 
 
-def engine_files() -> dict[str, bytes]:
-    """Return the code of ranks and fetchers, by path among the installed packages."""
+def sources(rooms: Iterable[str], modules: Iterable[str] = ()) -> dict[str, bytes]:
+    """Return the code of rooms and single modules of this product with its tables, by path among the installed packages."""
     package = Path(reconciler.__file__).parent
-    paths = [
-        package / "__init__.py",
-        *(path for room in ROOMS for path in sorted((package / room).rglob("*.py"))),
+    paths = [package / f"{name}.py" for name in ("__init__", *modules)]
+    paths += [
+        path
+        for room in rooms
+        for kind in ("py", "txt")
+        for path in sorted((package / room).rglob(f"*.{kind}"))
     ]
     return {path.relative_to(package.parent).as_posix(): path.read_bytes() for path in paths}
+
+
+def engine_files() -> dict[str, bytes]:
+    """Return the code of ranks and fetchers."""
+    return sources(ROOMS)
 
 
 def engine_digest() -> str:

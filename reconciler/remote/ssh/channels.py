@@ -213,7 +213,7 @@ class _Stream(asyncssh.SSHUNIXSession[bytes]):
     @property
     def transport(self) -> asyncio.Transport:
         assert self._chan is not None
-        return cast(asyncio.Transport, _Pipe(self._chan))
+        return cast(asyncio.Transport, Pipe(self._chan))
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         self._protocol.data_received(data)
@@ -232,11 +232,11 @@ class _Stream(asyncssh.SSHUNIXSession[bytes]):
         self._protocol.connection_lost(exc and TimeoutError(f"the connection was lost: {exc}"))
 
 
-class _Pipe:
-    """The part of a transport that streams use, on top of a channel. As with sockets, writing after the end raises
-    nothing."""
+class Pipe:
+    """The part of a transport that streams and protocols use, on top of a channel. As with sockets, writing after the end
+    raises nothing."""
 
-    def __init__(self, chan: asyncssh.SSHUNIXChannel[bytes]) -> None:
+    def __init__(self, chan: asyncssh.SSHUNIXChannel[bytes] | asyncssh.SSHClientChannel[bytes]) -> None:
         self._chan = chan
         self.abort = chan.abort
         self.close = chan.close
@@ -244,6 +244,7 @@ class _Pipe:
         self.get_extra_info = chan.get_extra_info
         self.pause_reading = chan.pause_reading
         self.resume_reading = chan.resume_reading
+        self.set_write_buffer_limits = chan.set_write_buffer_limits
 
     def write(self, data: bytes) -> None:
         with contextlib.suppress(OSError):

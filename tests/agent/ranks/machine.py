@@ -12,9 +12,9 @@ from reconciler.agent.ranks.directory import Owner
 from reconciler.agent.ranks.rank import Rank
 from reconciler.agent.ranks.ranks import Ranks
 from reconciler.agent.system.usage import Measured, Usage
-from reconciler.wire.launch import LaunchSpec, Phase, Progress, RankConfig, RankId
+from reconciler.wire.launch import LaunchSpec, Phase, Progress, RankId
 from reconciler.wire.node import Gone, Load, RankReport, ShimState
-from tests.agent.bench import soon
+from tests.agent.bench import launch, soon
 
 ID = RankId("llama", 0, 1, 0)
 PID, SHIM = 70, 71
@@ -22,21 +22,8 @@ BOOT = "boot-2"
 
 
 def spec(id: RankId = ID, control: str = "10.0.0.1:4000", spare: bool = False) -> LaunchSpec:
-    config = RankConfig(
-        id=id,
-        size=2,
-        model_path="tiny",
-        strategy="tensor",
-        backend="ring",
-        addresses=("10.0.0.1:5000", "10.0.0.2:5001"),
-        control=control,
-        secret="s3cret",
-        socket="/run/r.sock",
-        context=128,
-        batch_max=1,
-        rendezvous_seconds=1.0,
-    )
-    return LaunchSpec(id=id, argv=("python",), env={}, config=config, group="llama-0", spare=spare)
+    addresses = ("10.0.0.1:5000", "10.0.0.2:5001")
+    return launch(id, "/run/r.sock", size=2, addresses=addresses, control=control, spare=spare)
 
 
 @dataclasses.dataclass
@@ -223,3 +210,9 @@ class Watching:
     async def until(self, condition: Callable[[RankReport], bool]) -> RankReport:
         await soon(lambda: condition(self.report))
         return self.report
+
+
+def watched(**state: Any) -> tuple[Machine, Watching]:
+    """A machine with a rank, as ``with_rank`` makes it, whose agent has adopted that."""
+    machine = Machine().with_rank(**state)
+    return machine, Watching(machine).adopt()

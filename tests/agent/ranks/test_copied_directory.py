@@ -127,9 +127,7 @@ async def test_the_agent_of_a_copy_touches_no_process_and_no_file_of_the_origina
 
 @pytest.mark.parametrize("way", ["a link", "a path through a link", "a path with dots"])
 async def test_another_path_to_the_same_directory_is_no_copy(bench: Bench, way: str) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready', steps=3); time.sleep(600)")
-    before = await in_phase(link, Phase.READY)
+    _, before = await bench.ready("say('ready', steps=3); time.sleep(600)")
     await bench.kill_agent()
     other = bench.home.with_name(f"{bench.home.name}-l")
     other.symlink_to(bench.home if way != "a path through a link" else bench.home.parent)
@@ -153,9 +151,7 @@ async def test_another_path_to_the_same_directory_is_no_copy(bench: Bench, way: 
 
 
 async def test_what_an_older_version_started_is_ended_where_its_shim_has_shown_it(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready', steps=3); time.sleep(600)")
-    before = await in_phase(link, Phase.READY)
+    link, before = await bench.ready("say('ready', steps=3); time.sleep(600)")
     pid, birth = RankDirectory(bench.rank_directory()).process() or (0, "")
     write_json(bench.rank_directory() / "process.json", {"pid": pid, "birth": birth})  # without its place
     assert RankDirectory(bench.rank_directory()).owner() == Owner.UNKNOWN

@@ -26,6 +26,7 @@ from tests.agent.bench import (
     alive,
     ask,
     ended,
+    exit_of,
     gone,
     in_phase,
     observe,
@@ -65,9 +66,7 @@ def serve_arguments(bench: Bench, directory: Path) -> list[str]:
 
 
 async def test_a_killed_agent_costs_no_rank_and_the_next_one_still_learns_how_it_ends(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready', steps=3); sleep()")
-    before = await in_phase(link, Phase.READY)
+    link, before = await bench.ready("say('ready', steps=3); sleep()")
     await bench.kill_agent()
 
     link = await bench.agent()
@@ -76,9 +75,8 @@ async def test_a_killed_agent_costs_no_rank_and_the_next_one_still_learns_how_it
     assert _but_for_what_an_agent_measures(after) == _but_for_what_an_agent_measures(before)
     assert before.pid is not None
     os.kill(before.pid, signal.SIGSEGV)
-    report = await ended(link)
-    assert report.exit is not None
-    assert (report.exit.code, report.exit.signal) == (None, signal.SIGSEGV)
+    end = await exit_of(link)
+    assert (end.code, end.signal) == (None, signal.SIGSEGV)
 
 
 async def test_the_end_of_a_rank_is_known_although_no_agent_was_there(bench: Bench) -> None:
@@ -100,24 +98,19 @@ async def test_the_end_of_a_rank_is_known_although_no_agent_was_there(bench: Ben
 
 
 async def test_a_rank_can_be_stopped_by_the_next_agent(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    await in_phase(link, Phase.READY)
+    link, _ = await bench.ready()
     await bench.kill_agent()
     link = await bench.agent()
 
     await ask(link, StopRank(1, RANK, grace_seconds=60))
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.signal == signal.SIGTERM
+    end = await exit_of(link)
+    assert end.signal == signal.SIGTERM
 
 
 @pytest.mark.parametrize("end", ["signal", "request"])
 async def test_an_agent_that_ends_in_order_leaves_ranks_alone(bench: Bench, end: str) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    before = await in_phase(link, Phase.READY)
+    link, before = await bench.ready()
 
     if end == "signal":
         os.kill(bench.agent_pid(), signal.SIGTERM)
@@ -131,25 +124,20 @@ async def test_an_agent_that_ends_in_order_leaves_ranks_alone(bench: Bench, end:
 
 
 async def test_a_killed_shim_takes_its_rank_with_it_and_that_is_pushed(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); time.sleep(600)")
-    before = await in_phase(link, Phase.READY)
+    link, before = await bench.ready("say('ready'); time.sleep(600)")
     assert before.shim_pid is not None
 
     os.kill(before.shim_pid, signal.SIGKILL)
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert (report.exit.code, report.exit.signal) == (None, signal.SIGKILL)
-    assert report.exit.detail.startswith("the shim died; ")
+    end = await exit_of(link)
+    assert (end.code, end.signal) == (None, signal.SIGKILL)
+    assert end.detail.startswith("the shim died; ")
     assert not alive(before.pid)
     assert (await pushed(link, lambda found: found.gone == Gone.YES)).kept == ""
 
 
 async def test_the_next_agent_stops_a_rank_whose_shim_died_meanwhile(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); time.sleep(600)")
-    before = await in_phase(link, Phase.READY)
+    _, before = await bench.ready("say('ready'); time.sleep(600)")
     await bench.kill_agent()
     assert before.shim_pid is not None
     os.kill(before.shim_pid, signal.SIGKILL)
@@ -164,9 +152,7 @@ async def test_the_next_agent_stops_a_rank_whose_shim_died_meanwhile(bench: Benc
 
 
 async def test_a_later_process_with_the_number_of_a_rank_is_left_alone(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    before = await in_phase(link, Phase.READY)
+    _, before = await bench.ready()
     assert before.shim_pid is not None
     await bench.kill_agent()
     os.kill(before.shim_pid, signal.SIGKILL)
@@ -184,16 +170,13 @@ async def test_a_later_process_with_the_number_of_a_rank_is_left_alone(bench: Be
 
 
 async def test_a_signal_to_the_shim_ends_the_rank_in_order(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "signal.signal(15, lambda *_: sys.exit(0)); say('ready'); sleep()")
-    before = await in_phase(link, Phase.READY)
+    link, before = await bench.ready("signal.signal(15, lambda *_: sys.exit(0)); say('ready'); sleep()")
     assert before.shim_pid is not None
 
     os.kill(before.shim_pid, signal.SIGTERM)
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.code == 0
+    end = await exit_of(link)
+    assert end.code == 0
     await gone(before.shim_pid)
 
 
@@ -241,8 +224,7 @@ def _unfinished_state(bench: Bench) -> None:
 async def test_wherever_a_kill_strikes_the_next_agent_reports_what_is_left(
     bench: Bench, strike: Callable[[Bench], None], reported: str
 ) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready', detail='Completed')")
+    link = await bench.running("say('ready', detail='Completed')")
     await gone((await ended(link)).shim_pid)
     await bench.kill_agent()
     strike(bench)
@@ -260,9 +242,7 @@ async def test_wherever_a_kill_strikes_the_next_agent_reports_what_is_left(
 
 
 async def test_a_rank_whose_spec_cannot_be_read_is_still_reported_and_stopped(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    before = await in_phase(link, Phase.READY)
+    link, before = await bench.ready()
     await bench.kill_agent()
     (bench.rank_directory() / "spec.json").write_text("{}")
 
@@ -433,9 +413,7 @@ async def test_the_socket_of_a_dead_agent_is_replaced(bench: Bench) -> None:
 
 
 async def test_a_controller_that_was_replaced_can_change_nothing_even_after_a_restart(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    before = await in_phase(link, Phase.READY)
+    link, before = await bench.ready()
     await ask(link, StopRank(7, OTHER, 0))
 
     for _ in range(2):

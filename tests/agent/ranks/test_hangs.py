@@ -20,15 +20,13 @@ from reconciler.agent.system.process import STOPPED, states, states_by_ps
 from reconciler.errors import Refused
 from reconciler.wire.launch import Phase, Progress, RankId
 from reconciler.wire.node import ContinueRank, RankReport, ShimState, StopRank
-from tests.agent.bench import RANK, Bench, ask, ended, gone, in_phase, pushed, until
+from tests.agent.bench import RANK, Bench, ask, ended, exit_of, gone, in_phase, pushed, until
 from tests.tracing import held, main_thread_held
 
 
 @pytest.mark.parametrize("who", ["rank", "shim"])
 async def test_a_stopped_process_is_pushed_and_continued_on_request(bench: Bench, who: str) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('ready'); sleep()")
-    ready = await in_phase(link, Phase.READY)
+    link, ready = await bench.ready(quick=True)
     assert not ready.stopped
     pid = ready.pid if who == "rank" else ready.shim_pid
     assert pid is not None
@@ -43,9 +41,7 @@ async def test_a_stopped_process_is_pushed_and_continued_on_request(bench: Bench
 
 
 async def test_a_controller_that_was_replaced_continues_nothing(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    ready = await in_phase(link, Phase.READY)
+    link, ready = await bench.ready()
     assert ready.pid is not None
     await ask(link, StopRank(2, RankId("other", 0, 1, 0), 1.0))  # a newer token is seen
     pid = ready.pid
@@ -58,7 +54,6 @@ async def test_a_controller_that_was_replaced_continues_nothing(bench: Bench) ->
 
 
 async def test_silence_is_counted_while_work_is_pending_and_ends_with_a_step(bench: Bench) -> None:
-    link = await bench.quick_agent()
     body = """
 import itertools, select
 going = []
@@ -70,7 +65,7 @@ for steps in itertools.count(8):
     say('ready', steps=steps, demand=1)
     if select.select([sys.stdin], [], [], 0.1)[0]: sleep()
 """
-    await bench.start(link, body)
+    link = await bench.running(body, quick=True)
 
     silent = await pushed(
         link, lambda report: report.phase == Phase.READY and report.silent_seconds >= 2 * LOOK_SECONDS
@@ -85,22 +80,19 @@ for steps in itertools.count(8):
 
 
 async def test_a_rank_that_hears_no_sigterm_is_killed_and_its_end_says_so(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()")
-    await in_phase(link, Phase.READY)
+    link, _ = await bench.ready(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()", quick=True
+    )
 
     await ask(link, StopRank(1, RANK, 0.5))
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.signal == signal.SIGKILL
-    assert report.exit.detail == "it was asked to end and had not ended after 0.5 s"
+    end = await exit_of(link)
+    assert end.signal == signal.SIGKILL
+    assert end.detail == "it was asked to end and had not ended after 0.5 s"
 
 
 async def test_the_end_of_a_killed_rank_is_reported_while_a_debugger_holds_it(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('ready'); sleep()")
-    ready = await in_phase(link, Phase.READY)
+    link, ready = await bench.ready(quick=True)
     assert ready.pid is not None
     with main_thread_held(ready.pid):
         await ask(link, StopRank(1, RANK, 0.5))
@@ -117,9 +109,9 @@ async def test_a_rank_that_the_kernel_holds_is_said_to_be_killed_and_not_to_have
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranks, "LATE_SHIM_SECONDS", 600.0)
-    link = await bench.quick_agent()
-    await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()")
-    ready = await in_phase(link, Phase.READY)
+    link, ready = await bench.ready(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); sleep()", quick=True
+    )
     assert ready.pid is not None
     with held(ready.pid):
         await ask(link, StopRank(1, RANK, 0.1))
@@ -131,40 +123,34 @@ async def test_a_rank_that_the_kernel_holds_is_said_to_be_killed_and_not_to_have
 
 
 async def test_the_same_is_said_of_a_rank_whose_shim_is_gone(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('ready'); sleep()")
-    ready = await in_phase(link, Phase.READY)
+    link, ready = await bench.ready(quick=True)
     assert ready.pid is not None
     assert ready.shim_pid is not None
     with held(ready.pid):
         os.kill(ready.shim_pid, signal.SIGKILL)
         killed = await pushed(link, lambda report: report.killed_seconds is not None)
         assert (killed.killed_seconds, killed.exit) == (0.0, None)
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.signal == signal.SIGKILL
+    end = await exit_of(link)
+    assert end.signal == signal.SIGKILL
 
 
 async def test_a_shim_that_stands_still_does_not_keep_its_rank_alive(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranks, "LATE_SHIM_SECONDS", 0.2)
-    link = await bench.quick_agent()
-    await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); time.sleep(600)")
-    ready = await in_phase(link, Phase.READY)
+    link, ready = await bench.ready(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); time.sleep(600)", quick=True
+    )
     assert ready.shim_pid is not None
     with main_thread_held(ready.shim_pid):
         await ask(link, StopRank(1, RANK, 0.1))
-        report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.signal == signal.SIGKILL
+        end = await exit_of(link)
+    assert end.signal == signal.SIGKILL
     await gone(ready.pid)
 
 
 async def test_a_stopped_shim_is_continued_before_its_rank_is_ended(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('ready'); sleep()")
-    ready = await in_phase(link, Phase.READY)
+    link, ready = await bench.ready(quick=True)
     assert ready.shim_pid is not None
     os.kill(ready.shim_pid, signal.SIGSTOP)
 
@@ -183,10 +169,8 @@ async def test_a_shim_that_is_stopped_again_does_not_keep_its_rank_alive(bench: 
     ready = await in_phase(link, Phase.READY)
     await ask(link, StopRank(1, RANK, 1.0))
 
-    report = await ended(link)
-
-    assert report.exit is not None
-    assert report.exit.signal == signal.SIGKILL
+    end = await exit_of(link)
+    assert end.signal == signal.SIGKILL
     await gone(ready.pid)
 
 

@@ -48,8 +48,7 @@ NETSTAT = (
 
 
 async def test_a_rank_that_ends_leaves_nothing(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('ready'); sys.exit(0)")
+    link = await bench.running("say('ready'); sys.exit(0)", quick=True)
     report = await pushed(link, lambda found: found.gone == Gone.YES)
     assert (report.kept, report.exit is not None) == ("", True)
 
@@ -86,8 +85,9 @@ async def test_a_stranger_on_its_port_is_not_the_ranks(bench: Bench) -> None:
 
 
 async def test_that_a_rank_had_to_be_killed_is_reported_with_its_grace(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); time.sleep(600)")
+    link = await bench.running(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('ready'); time.sleep(600)", quick=True
+    )
     await in_phase(link, "ready")
     await ask(link, StopRank(1, RANK, 0.2))
     killed = (await ended(link)).exit
@@ -96,8 +96,7 @@ async def test_that_a_rank_had_to_be_killed_is_reported_with_its_grace(bench: Be
 
 
 async def test_a_rank_that_somebody_else_killed_was_given_no_grace(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('ready'); sleep()")
+    link = await bench.running("say('ready'); sleep()", quick=True)
     os.kill((await in_phase(link, "ready")).pid or 0, signal.SIGKILL)
     killed = (await ended(link)).exit
     assert killed is not None

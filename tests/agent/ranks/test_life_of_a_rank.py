@@ -15,12 +15,24 @@ from reconciler.errors import Refused
 from reconciler.wire.launch import ExitCode, Phase, RankId, exit_reason
 from reconciler.wire.node import ForgetRank, Gone, Log, ReadLog, StartRank, StopRank
 from reconciler.wire.paths import shim_socket
-from tests.agent.bench import RANK, Bench, alive, ask, ended, gone, in_phase, observe, program, pushed, rank
+from tests.agent.bench import (
+    RANK,
+    Bench,
+    alive,
+    ask,
+    ended,
+    exit_of,
+    gone,
+    in_phase,
+    observe,
+    program,
+    pushed,
+    rank,
+)
 
 
 async def test_a_rank_reports_its_phases_while_it_comes_up(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('loading', loaded_bytes=5, total_bytes=10); sleep()")
+    link = await bench.running("say('loading', loaded_bytes=5, total_bytes=10); sleep()", quick=True)
 
     loading = await in_phase(link, Phase.LOADING)
 
@@ -31,8 +43,7 @@ async def test_a_rank_reports_its_phases_while_it_comes_up(bench: Bench) -> None
 
 
 async def test_the_exit_status_of_a_rank_is_pushed_with_its_last_words(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('rendezvous', detail='rank 1 did not come'); sys.exit(65)")
+    link = await bench.running("say('rendezvous', detail='rank 1 did not come'); sys.exit(65)", quick=True)
 
     report = await ended(link)
 
@@ -58,14 +69,11 @@ async def test_the_signal_that_killed_a_rank_is_pushed_to_every_controller(bench
 
 
 async def test_a_rank_that_dies_without_a_word_is_explained_by_its_last_line(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "import not_there")
+    link = await bench.running("import not_there", quick=True)
 
-    report = await ended(link)
-
-    assert report.exit is not None
-    assert report.exit.code == ExitCode.UNEXPECTED
-    assert report.exit.detail == "ModuleNotFoundError: No module named 'not_there'"
+    end = await exit_of(link)
+    assert end.code == ExitCode.UNEXPECTED
+    assert end.detail == "ModuleNotFoundError: No module named 'not_there'"
 
 
 @pytest.mark.parametrize(
@@ -82,13 +90,12 @@ async def test_a_rank_that_dies_without_a_word_is_explained_by_its_last_line(ben
 async def test_a_record_of_its_log_is_not_taken_for_the_reason_of_a_crash(
     bench: Bench, words: str, detail: str
 ) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, f"print({words!r}, flush=True)\nimport os\nos.kill(os.getpid(), 11)")
+    link = await bench.running(
+        f"print({words!r}, flush=True)\nimport os\nos.kill(os.getpid(), 11)", quick=True
+    )
 
-    report = await ended(link)
-
-    assert report.exit is not None
-    assert (report.exit.signal, report.exit.detail) == (signal.SIGSEGV, detail)
+    end = await exit_of(link)
+    assert (end.signal, end.detail) == (signal.SIGSEGV, detail)
 
 
 @pytest.mark.parametrize(
@@ -98,41 +105,32 @@ async def test_a_record_of_its_log_is_not_taken_for_the_reason_of_a_crash(
 async def test_a_rank_that_aborts_is_told_from_one_that_aborts_over_metal(
     bench: Bench, words: str, metal: bool
 ) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, f"print({words!r}, flush=True)\nimport os\nos.abort()")
+    link = await bench.running(f"print({words!r}, flush=True)\nimport os\nos.abort()", quick=True)
 
-    report = await ended(link)
-
-    assert report.exit is not None
-    assert (report.exit.signal, report.exit.metal) == (signal.SIGABRT, metal)
+    end = await exit_of(link)
+    assert (end.signal, end.metal) == (signal.SIGABRT, metal)
 
 
 async def test_a_rank_that_is_killed_has_no_last_word(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "print('all is well', flush=True)\nsay('ready')\nsleep()")
-    ready = await in_phase(link, Phase.READY)
+    link, ready = await bench.ready("print('all is well', flush=True)\nsay('ready')\nsleep()", quick=True)
     assert ready.pid is not None
 
     os.kill(ready.pid, signal.SIGKILL)
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert (report.exit.signal, report.exit.detail) == (signal.SIGKILL, "")
+    end = await exit_of(link)
+    assert (end.signal, end.detail) == (signal.SIGKILL, "")
 
 
 async def test_a_program_that_cannot_be_started_is_an_exit_with_status_127(bench: Bench) -> None:
     link = await bench.quick_agent()
     await ask(link, StartRank(1, bench.spec(["/no/such/python", "-m", "runner"])))
 
-    report = await ended(link)
-
-    assert report.exit is not None
-    assert report.exit.code == 127
-    assert report.exit.detail == "cannot start /no/such/python: No such file or directory"
+    end = await exit_of(link)
+    assert end.code == 127
+    assert end.detail == "cannot start /no/such/python: No such file or directory"
 
 
 async def test_lines_that_are_no_progress_are_logged_and_change_nothing(bench: Bench) -> None:
-    link = await bench.quick_agent()
     body = """
 descriptor = int(os.environ["RECONCILER_PROGRESS_FD"])
 for line in (b"what", b"[1]", b'{"phase": 3}', b'{"phase": "exited"}', b"[" * 5000, b"x" * 200_000):
@@ -140,7 +138,7 @@ for line in (b"what", b"[1]", b'{"phase": 3}', b'{"phase": "exited"}', b"[" * 50
 say('ready', steps=7)
 sleep()
 """
-    await bench.start(link, body)
+    link = await bench.running(body, quick=True)
 
     report = await in_phase(link, Phase.READY)
 
@@ -162,34 +160,31 @@ async def test_many_steps_are_pushed_as_few_changes(bench: Bench) -> None:
 
 
 async def test_a_rank_is_asked_to_end_and_may_end_in_order(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "signal.signal(15, lambda *_: sys.exit(0)); say('ready'); sleep()")
-    await in_phase(link, Phase.READY)
+    link, _ = await bench.ready(
+        "signal.signal(15, lambda *_: sys.exit(0)); say('ready'); sleep()", quick=True
+    )
 
     await ask(link, StopRank(1, RANK, grace_seconds=60))
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.code == ExitCode.OK
+    end = await exit_of(link)
+    assert end.code == ExitCode.OK
 
 
 async def test_a_rank_that_ignores_the_request_is_killed_with_its_children(bench: Bench) -> None:
-    link = await bench.quick_agent()
     body = """
 signal.signal(15, signal.SIG_IGN)
 child = os.fork()
 if child: say('ready', detail=str(child))
 time.sleep(600)
 """
-    await bench.start(link, body)
+    link = await bench.running(body, quick=True)
     child = int((await in_phase(link, Phase.READY)).detail)
     assert alive(child)
 
     await ask(link, StopRank(1, RANK, grace_seconds=0.2))
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.signal == signal.SIGKILL
+    end = await exit_of(link)
+    assert end.signal == signal.SIGKILL
     await gone(child)
 
 
@@ -205,30 +200,29 @@ async def test_children_of_a_rank_do_not_outlive_it(bench: Bench) -> None:
 
 
 async def test_asking_again_only_ever_brings_the_end_closer(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "signal.signal(15, signal.SIG_IGN); say('ready'); time.sleep(600)")
-    await in_phase(link, Phase.READY)
+    link, _ = await bench.ready(
+        "signal.signal(15, signal.SIG_IGN); say('ready'); time.sleep(600)", quick=True
+    )
 
     for grace in (600, 0.1, 600):
         await ask(link, StopRank(1, RANK, grace_seconds=grace))
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.signal == signal.SIGKILL
+    end = await exit_of(link)
+    assert end.signal == signal.SIGKILL
 
 
 async def test_a_stopped_process_is_continued_so_that_it_can_end(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "signal.signal(15, lambda *_: sys.exit(0)); say('ready'); sleep()")
-    pid = (await in_phase(link, Phase.READY)).pid
+    link, ready = await bench.ready(
+        "signal.signal(15, lambda *_: sys.exit(0)); say('ready'); sleep()", quick=True
+    )
+    pid = ready.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
 
     await ask(link, StopRank(1, RANK, grace_seconds=60))
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.code == 0
+    end = await exit_of(link)
+    assert end.code == 0
 
 
 async def test_a_rank_may_be_asked_to_end_in_the_breath_that_starts_it(bench: Bench) -> None:
@@ -237,15 +231,12 @@ async def test_a_rank_may_be_asked_to_end_in_the_breath_that_starts_it(bench: Be
 
     await asyncio.gather(ask(link, StartRank(1, spec)), ask(link, StopRank(1, RANK, grace_seconds=5)))
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.signal == signal.SIGTERM
+    end = await exit_of(link)
+    assert end.signal == signal.SIGTERM
 
 
 async def test_starting_a_rank_twice_starts_one_process(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('ready'); sleep()")
-    first = await in_phase(link, Phase.READY)
+    link, first = await bench.ready(quick=True)
 
     await bench.start(link, "sys.exit(1)")
 
@@ -254,8 +245,7 @@ async def test_starting_a_rank_twice_starts_one_process(bench: Bench) -> None:
 
 
 async def test_a_rank_that_has_exited_is_not_started_again(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "sys.exit(3)")
+    link = await bench.running("sys.exit(3)", quick=True)
     first = await pushed(link, lambda report: report.gone == Gone.YES)
 
     await bench.start(link, "sleep()")
@@ -283,8 +273,7 @@ print(json.dumps([config["secret"], names, os.environ["MLX_RANK"], os.getcwd(), 
 
 
 async def test_what_a_rank_prints_is_read_in_pieces_that_join(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "print('ä' * 1000); print('on stderr', file=sys.stderr)")
+    link = await bench.running("print('ä' * 1000); print('on stderr', file=sys.stderr)", quick=True)
     await ended(link)
 
     text, offset = "", 0
@@ -310,9 +299,7 @@ async def test_the_log_of_an_unknown_rank_is_refused(bench: Bench) -> None:
 
 
 async def test_only_a_rank_that_has_exited_can_be_forgotten(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('ready'); sleep()")
-    await in_phase(link, Phase.READY)
+    link, _ = await bench.ready(quick=True)
 
     with pytest.raises(Refused) as refused:
         await ask(link, ForgetRank(1, RANK))
@@ -322,8 +309,7 @@ async def test_only_a_rank_that_has_exited_can_be_forgotten(bench: Bench) -> Non
 
 
 async def test_a_forgotten_rank_leaves_nothing_behind(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "open(json.load(open('config.json'))['socket'], 'w')")
+    link = await bench.running("open(json.load(open('config.json'))['socket'], 'w')", quick=True)
     await ended(link)
 
     await ask(link, ForgetRank(1, RANK))
@@ -335,8 +321,7 @@ async def test_a_forgotten_rank_leaves_nothing_behind(bench: Bench) -> None:
 
 
 async def test_a_shim_that_has_ended_leaves_no_socket(bench: Bench) -> None:
-    link = await bench.quick_agent()
-    await bench.start(link, "say('ready'); sleep()")
+    link = await bench.running("say('ready'); sleep()", quick=True)
     socket = Path(shim_socket(str(bench.run_directory), RANK))
     ready = await in_phase(link, Phase.READY)
     assert socket.exists()
@@ -347,9 +332,7 @@ async def test_a_shim_that_has_ended_leaves_no_socket(bench: Bench) -> None:
 
 
 async def test_nobody_else_can_read_what_is_kept_or_open_a_socket(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
-    await in_phase(link, Phase.READY)
+    await bench.ready()
 
     paths = [
         bench.directory,

@@ -17,7 +17,7 @@ from reconciler.wire.launch import Exit, ExitCode, Phase, Progress, RankId
 from reconciler.wire.node import Gone, Load, RankReport, ShimState, Terminate
 from tests.agent.bench import SOON_SECONDS, soon
 
-from .machine import BOOT, ID, PID, SHIM, Line, Machine, Running, Watching, spec
+from .machine import BOOT, ID, PID, SHIM, Line, Machine, Running, Watching, spec, watched
 
 
 @pytest.fixture(autouse=True)
@@ -90,8 +90,7 @@ async def test_an_end_that_cannot_be_written_down_is_reported_all_the_same() -> 
 
 
 async def test_a_connection_that_ends_after_the_end_of_its_rank_changes_nothing() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     state = dataclasses.replace(machine.written[ID], exit=Exit(0, None, 900.0, "done"))
     machine.hear(state)
     await watching.until(lambda report: report.gone == Gone.YES)
@@ -101,8 +100,7 @@ async def test_a_connection_that_ends_after_the_end_of_its_rank_changes_nothing(
 
 
 async def test_the_loss_of_a_shim_is_the_end_of_its_rank() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     del machine.running[SHIM]
     machine.lose()
     report = await watching.until(lambda report: report.exit is not None)
@@ -140,8 +138,7 @@ async def test_a_shim_that_is_not_stopped_may_take_the_time_of_its_grace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "STOPPED_SHIM_SECONDS", 0.0)
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     watching.ranks.stop(ID, 0.0)
     await asyncio.sleep(0.01)
     assert machine.lines[ID].sent == [Terminate(0.0)]
@@ -170,8 +167,7 @@ async def test_a_shim_that_is_late_is_killed_unless_it_has_killed_its_rank(
     monkeypatch: pytest.MonkeyPatch, killed: bool
 ) -> None:
     monkeypatch.setattr(module, "LATE_SHIM_SECONDS", 0.0)
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     machine.hear(dataclasses.replace(machine.written[ID], killed=killed))
     watching.ranks.stop(ID, 0.0)
     await asyncio.sleep(0.01)
@@ -179,8 +175,7 @@ async def test_a_shim_that_is_late_is_killed_unless_it_has_killed_its_rank(
 
 
 async def test_a_rank_that_is_gone_is_not_asked_to_end() -> None:
-    machine = Machine().with_rank(shim=False)
-    watching = Watching(machine).adopt()
+    _, watching = watched(shim=False)
     watching.ranks.stop(ID, 0.0)
     watching.ranks.stop(RankId("other", 0, 1, 0), 0.0)
     watching.ranks.resume(ID)
@@ -189,8 +184,7 @@ async def test_a_rank_that_is_gone_is_not_asked_to_end() -> None:
 
 
 async def test_what_is_forgotten_is_let_go_of_and_may_be_forgotten_twice() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     for _ in range(2):
         watching.ranks.forget(ID)
     assert (watching.ranks.reports(), machine.specs, watching.told) == ((), {}, [True])
@@ -209,8 +203,7 @@ async def test_what_cannot_be_removed_is_still_known_and_may_be_forgotten_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else nobody would remove it before the agent starts again, and a report would change without a word."""
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     remove = machine.remove
 
     def fails(*_: object) -> None:
@@ -230,8 +223,7 @@ async def test_what_cannot_be_removed_is_still_known_and_may_be_forgotten_later(
 
 
 async def test_a_process_that_is_stopped_is_told_and_one_that_is_continued() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     for stopped in (PID, SHIM):
         machine.running[stopped].stopped = True
         watching.ranks._tick(1.0, (stopped,))
@@ -245,8 +237,7 @@ async def test_a_process_that_is_stopped_is_told_and_one_that_is_continued() -> 
 
 
 async def test_a_rank_that_has_ended_grows_no_older() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     watching.ranks._tick(1.0, ())
     machine.hear(dataclasses.replace(machine.written[ID], exit=Exit(0, None, 900.0, "done")))
     await watching.until(lambda report: report.gone == Gone.YES)
@@ -258,8 +249,7 @@ async def test_a_rank_that_has_ended_grows_no_older() -> None:
 
 
 async def test_only_a_new_phase_a_process_and_an_end_are_urgent() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     state = machine.written[ID]
     for changed in (
         dataclasses.replace(state, progress=Progress(Phase.READY, steps=5)),
@@ -274,8 +264,7 @@ async def test_only_a_new_phase_a_process_and_an_end_are_urgent() -> None:
 
 
 async def test_machine_and_ranks_are_measured_while_they_run() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     await watching.ranks._measure(10.0)
     assert watching.ranks.load == Load(1.0, 5, "", 0.5)
     assert watching.report.resident_bytes == 4096
@@ -303,8 +292,7 @@ async def test_a_spare_is_kept_for_a_rank_that_is_ready_and_ended_after_its_end(
 
 
 async def test_a_spare_waits_a_while_after_the_end_of_a_rank_and_only_for_programs_that_can() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     watching.ranks._keep_standby()
     assert machine.spare_of is None, "its program cannot wait"
     machine.spare_of = ID
@@ -379,8 +367,7 @@ async def test_of_a_rank_whose_spec_cannot_be_read_nothing_is_known_to_be_gone()
 
 
 async def test_the_time_since_an_end_is_told_in_steps_up_to_the_longest() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     assert watching.report.ended_seconds == 0.0
     machine.hear(dataclasses.replace(machine.written[ID], exit=Exit(0, None, 9.0, "")))
     now = asyncio.get_running_loop().time()
@@ -489,8 +476,7 @@ async def test_before_its_shim_says_anything_a_rank_is_known_from_the_disk() -> 
 
 
 async def test_how_a_rank_ended_is_known_from_the_disk_where_its_shim_did_not_live_to_say_it() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     ended = Exit(3, None, 900.0, "as it said itself")
     machine.written[ID] = dataclasses.replace(machine.written[ID], exit=ended)
     machine.lose()
@@ -505,8 +491,7 @@ async def test_nothing_is_signalled_before_a_rank_has_a_process_nor_after_its_en
 ) -> None:
     monkeypatch.setattr(module, "STOPPED_SHIM_SECONDS", 0.0)
     monkeypatch.setattr(module, "LATE_SHIM_SECONDS", 0.0)
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     state = machine.written[ID]
     machine.hear(dataclasses.replace(state, pid=None))
     watching.ranks.resume(ID)
@@ -527,8 +512,7 @@ async def test_a_shim_that_hears_nothing_has_the_grace_of_its_rank_and_some_time
 ) -> None:
     monkeypatch.setattr(module, "STOPPED_SHIM_SECONDS", patience)
     monkeypatch.setattr(module, "LATE_SHIM_SECONDS", patience)
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     watching.ranks.stop(ID, grace)
     watching.rank.vitals.shim_stopped = True
     await asyncio.sleep(0.01)
@@ -537,8 +521,7 @@ async def test_a_shim_that_hears_nothing_has_the_grace_of_its_rank_and_some_time
 
 async def test_a_change_of_one_rank_is_told_whatever_the_others_do() -> None:
     other = dataclasses.replace(ID, replica=1)
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     assert watching.ranks.start(spec(other))
     machine.hear(ShimState(80, 81, 3.0, Progress(Phase.READY)))
     watching.ranks._tick(1.0, ())
@@ -549,8 +532,7 @@ async def test_a_change_of_one_rank_is_told_whatever_the_others_do() -> None:
 
 
 async def test_a_rank_that_was_killed_is_counted_until_its_end_and_no_other() -> None:
-    machine = Machine().with_rank()
-    watching = Watching(machine).adopt()
+    machine, watching = watched()
     watching.ranks._tick(1.0, ())
     before = watching.report
     assert before.killed_seconds is None

@@ -19,7 +19,7 @@ from reconciler.agent.ranks import child, directory, leftovers, rank, shim, stan
 from reconciler.agent.ranks.hearing import Hearing
 from reconciler.agent.ranks.log import RankLog, last_line, read_log, segments
 from reconciler.agent.ranks.vitals import Vitals
-from reconciler.agent.system import files
+from reconciler.agent.system import files, operating_system
 from reconciler.agent.system.usage import RankUsage
 from reconciler.wire.launch import CONFIG_VARIABLE, UNANSWERED, Exit, Phase, Progress, RankId
 from reconciler.wire.node import Gone, ShimState
@@ -80,10 +80,12 @@ def test_an_ended_rank_left_what_is_recorded(
         shown = ["70 70 Z", "71 70 S", "72 8 S"] if "ps" in command[0] else NETSTAT
         return SimpleNamespace(stdout="\n".join(shown).encode())
 
-    monkeypatch.setattr(leftovers, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": run}))
-    system = SimpleNamespace(is_linux=lambda: linux, tool=lambda name: f"/bin/{name}")
-    monkeypatch.setattr(leftovers, "operating_system", system)
-    monkeypatch.setattr(leftovers, "Path", lambda text: tmp_path / str(text).replace("/proc", "."))
+    faked = SimpleNamespace(**{**vars(subprocess), "run": run})
+    monkeypatch.setattr(operating_system, "subprocess", faked)
+    monkeypatch.setattr(operating_system, "is_linux", lambda: linux)
+    monkeypatch.setattr(operating_system, "tool", lambda name: f"/bin/{name}")
+    for each in (leftovers, operating_system):
+        monkeypatch.setattr(each, "Path", lambda text: tmp_path / str(text).replace("/proc", "."))
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "tcp").write_text("\n".join(["sl", *PROC[:2]]))
     (tmp_path / "net" / "tcp6").write_text("\n".join(["sl", *PROC[2:]]))
@@ -338,22 +340,18 @@ class Waiting:
 
     @property
     def examines(self) -> bool:
-        """It has not answered yet."""
         return self.on_answer is not None
 
     def examine(self, folder: str, seconds: float, on_answer: Any, end: Any) -> bool:
-        """Take a question, unless it is dead."""
         if self.fate == "dead":
             return False
         self.on_answer = on_answer
         return True
 
     def become(self, path: Path, listener: Any, errors: Any) -> bool:
-        """Become a shim, unless it is dead."""
         return self.fate != "dead"
 
     def close(self) -> None:
-        """End."""
         self.closed += 1
         if self.on_answer is not None:
             taken, self.on_answer = self.on_answer, None
@@ -446,11 +444,9 @@ class Timer:
         self.due, self.call, self.given, self.cancelled = due, call, given, False
 
     def when(self) -> float:
-        """When it is due."""
         return self.due
 
     def cancel(self) -> None:
-        """Do not make it."""
         self.cancelled = True
 
 
@@ -462,23 +458,19 @@ class Loop:
         self.timers: list[Timer] = []
 
     def time(self) -> float:
-        """Return the time."""
         return self.now
 
     def call_at(self, due: float, call: Any, *given: Any) -> Timer:
-        """Keep it."""
         self.timers.append(Timer(due, call, given))
         return self.timers[-1]
 
     def call_later(self, seconds: float, call: Any, *given: Any) -> Timer:
-        """Keep it."""
         return self.call_at(self.now + seconds, call, *given)
 
     def remove_reader(self, descriptor: int) -> None:
         """Nothing is read here."""
 
     def until(self, now: float) -> None:
-        """Make the calls that are due until then."""
         while due := [each for each in self.timers if not each.cancelled and each.due <= now]:
             first = min(due, key=lambda each: each.due)
             self.timers.remove(first)
@@ -495,13 +487,11 @@ class Agent:
         self.sent: list[Any] = []
 
     def send(self, message: Any) -> None:
-        """Keep it."""
         self.sent.append(message)
 
 
 @pytest.fixture
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The signals that a shim sends."""
     found: list[str] = []
     monkeypatch.setattr(shim, "signal_process", lambda pid, number: found.append(f"{pid}:{int(number)}"))
     monkeypatch.setattr(shim, "signal_group", lambda pid, number: found.append(f"-{pid}:{int(number)}"))
@@ -548,7 +538,6 @@ class Held:
         return self.statuses.pop(0) if self.statuses else (0, 0)
 
     def told(self) -> str:
-        """All that agents know."""
         state = self.shim._state
         ended = state.exit and (state.exit.code, state.exit.signal)
         sent = [len(each.sent) for each in self.agents]

@@ -17,7 +17,7 @@ from reconciler.errors import Refused
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import Done, Observe, StartRank
 from reconciler.wire.shortage import ADVICE
-from tests.agent.bench import Bench, ask, ended, gone, in_phase, observe, program
+from tests.agent.bench import Bench, ask, exit_of, gone, in_phase, observe, program
 from tests.agent.ranks.machine import Machine, Watching, spec
 
 pytestmark = pytest.mark.needs("linux")
@@ -65,8 +65,7 @@ async def test_an_agent_without_descriptors_tells_so_and_goes_on_when_it_has_som
 
 
 async def test_an_agent_without_descriptors_gives_way_to_another_and_its_ranks_go_on(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, "say('ready'); sleep()")
+    link = await bench.running("say('ready'); sleep()")
     before = await in_phase(link, "ready")
     old = bench.agent_pid()
     take_descriptors(old)
@@ -170,11 +169,8 @@ async def test_a_rank_that_may_not_open_a_file_ends_with_the_advice(bench: Bench
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))\n"
         "kept = [open('/dev/null') for _ in range(9)]",
     )
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.detail.startswith(
-        "OSError: [Errno 24] Too many open files: '/dev/null'; the process has"
-    )
+    end = await exit_of(link)
+    assert end.detail.startswith("OSError: [Errno 24] Too many open files: '/dev/null'; the process has")
 
 
 async def test_a_program_that_may_not_be_run_ends_its_rank_with_the_advice(
@@ -184,8 +180,5 @@ async def test_a_program_that_may_not_be_run_ends_its_rank_with_the_advice(
     denied = tmp_path / "python"
     denied.write_text("#!/bin/sh\n")
     await ask(link, StartRank(1, bench.spec((str(denied),))))
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.detail.startswith(
-        f"cannot start {denied}: Permission denied; this user may not do that"
-    )
+    end = await exit_of(link)
+    assert end.detail.startswith(f"cannot start {denied}: Permission denied; this user may not do that")

@@ -31,22 +31,18 @@ class Loop:
         self.later: list[SimpleNamespace] = []
 
     def add_reader(self, descriptor: int, read: Callable[..., None], *given: Any) -> None:
-        """Keep it."""
         self.reading[descriptor] = (read, given)
 
     def remove_reader(self, descriptor: int) -> None:
-        """Forget it."""
         self.reading.pop(descriptor, None)
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> SimpleNamespace:
-        """Keep it."""
         timer = SimpleNamespace(seconds=seconds, call=call, cancelled=False)
         timer.cancel = lambda: setattr(timer, "cancelled", True)
         self.later.append(timer)
         return timer
 
     def read(self) -> None:
-        """Read what has come."""
         for read, given in tuple(self.reading.values()):
             read(*given)
 
@@ -75,13 +71,11 @@ class Waiting:
         self.made.close()
 
     def ask(self, folder: str = "/w") -> bool:
-        """Have it examine a folder."""
         return self.made.examine(folder, 5.0, self.answers.append, self.end)
 
 
 @pytest.fixture
 def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Waiting]:
-    """One that waits."""
     made = Waiting(tmp_path, monkeypatch)
     yield made
     made.made._control.close()
@@ -185,7 +179,6 @@ class Spare:
         self.child = child.Child(70, self.given, -1, progress, "")
 
     def close(self) -> None:
-        """Let go."""
         self.agent.close()
         self.own.close()
         for descriptor in (self.child.progress, self.heard, self.given):

@@ -16,8 +16,7 @@ from tests.processes import standing_still
 
 async def ready(bench: Bench, body: str = "say('ready'); sleep()") -> tuple[int, RankReport]:
     """A node with a ready rank: the agent's pid, and the rank's report."""
-    link = await bench.agent()
-    await bench.start(link, body)
+    link = await bench.running(body)
     return bench.agent_pid(), await in_phase(link, Phase.READY)
 
 

@@ -152,7 +152,6 @@ class Machine:
         self.calls: list[RunTool] = []
 
     def run(self, call: RunTool) -> ToolSaid:
-        """Answer the next."""
         self.calls.append(call)
         return self.answers[min(len(self.calls), len(self.answers)) - 1]
 
@@ -187,7 +186,6 @@ class Process:
         self.code: int | None = None
 
     def poll(self) -> int | None:
-        """Its status; None while it runs."""
         return self.code
 
 
@@ -208,7 +206,6 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
 
 @pytest.fixture
 def repairs(tmp_path: Path) -> runner.Repairs:
-    """An agent's side of repairs."""
     return runner.Repairs(tmp_path, tmp_path / "models", ("python", "agent"), ("/bin", "/sbin"))
 
 

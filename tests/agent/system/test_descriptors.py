@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from reconciler.agent.system import descriptors
+from reconciler.agent import serving
 
 _TRY = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
-from reconciler.agent.system import descriptors
-descriptors.WANTED = 200
-print(descriptors.raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+from reconciler.agent import serving
+serving.DESCRIPTORS_WANTED = 200
+print(serving.raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 
@@ -40,4 +40,4 @@ def test_where_the_system_refuses_the_limit_stays_as_it_is(monkeypatch: pytest.M
 
     monkeypatch.setattr(resource, "setrlimit", refuse)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
-    assert descriptors.raise_limit() == 256
+    assert serving.raise_limit() == 256

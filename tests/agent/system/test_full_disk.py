@@ -7,7 +7,7 @@ import resource
 import signal
 
 from reconciler.wire.launch import Phase
-from tests.agent.bench import Bench, alive, ended, in_phase
+from tests.agent.bench import Bench, alive, exit_of, in_phase
 
 TALKS_WHEN_SIGNALLED = """
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
@@ -20,8 +20,7 @@ sleep()
 
 
 async def test_a_rank_on_a_full_disk_goes_on_and_its_end_is_reported(bench: Bench) -> None:
-    link = await bench.agent()
-    await bench.start(link, TALKS_WHEN_SIGNALLED)
+    link = await bench.running(TALKS_WHEN_SIGNALLED)
     loading = await in_phase(link, Phase.LOADING)
     assert loading.pid is not None
     assert loading.shim_pid is not None
@@ -34,6 +33,5 @@ async def test_a_rank_on_a_full_disk_goes_on_and_its_end_is_reported(bench: Benc
 
     os.kill(loading.pid, signal.SIGKILL)
 
-    report = await ended(link)
-    assert report.exit is not None
-    assert report.exit.signal == signal.SIGKILL
+    end = await exit_of(link)
+    assert end.signal == signal.SIGKILL

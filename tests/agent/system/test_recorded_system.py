@@ -71,17 +71,13 @@ def test_the_use_of_ranks_between_measurements_is_as_recorded() -> None:
 class Run:
     """``subprocess.run`` that answers what it is told to, and keeps what it was asked."""
 
-    def __init__(self, answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *modules: Any) -> None:
+    def __init__(self, answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch, mac: bool = True) -> None:
         self.answers, self.calls = answers, []  # type: ignore[var-annotated]
-        for each in modules:
-            monkeypatch.setattr(each, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": self}))
-            monkeypatch.setattr(
-                each,
-                "operating_system",
-                SimpleNamespace(
-                    is_linux=lambda: False, is_mac=lambda: True, tool=lambda name: f"/bin/{name}"
-                ),
-            )
+        parts = {"is_linux": lambda: False, "is_mac": lambda: mac, "tool": lambda name: f"/bin/{name}"}
+        for name, part in parts.items():
+            monkeypatch.setattr(operating_system, name, part)
+        faked = SimpleNamespace(**{**vars(subprocess), "run": self})
+        monkeypatch.setattr(operating_system, "subprocess", faked)
 
     def __call__(self, command: Any, **given: Any) -> Any:
         self.calls.append((list(command), given))
@@ -105,11 +101,8 @@ def test_a_machine_without_proc_is_measured_with_its_tools(
     stat = (
         b"Mach Virtual Memory Statistics: (page size of 16384 bytes)\nPages free:  10.\nPages inactive:  5.\n"
     )
-    run = Run(
-        {"/bin/ps": b"7 2 0:01.50\n8 4 1:00\n", "/bin/vm_stat": stat, "/bin/sysctl": b"2\n"},
-        monkeypatch,
-        usage,
-    )
+    answers = {"/bin/ps": b"7 2 0:01.50\n8 4 1:00\n", "/bin/vm_stat": stat, "/bin/sysctl": b"2\n"}
+    run = Run(answers, monkeypatch)
     found = usage.measure(pids)
     assert (found.load.memory_free_bytes, found.load.pressure) == (15 * 16384, "warn")
     assert found.processes == ({7: Usage(1.5, 2048), 8: Usage(60.0, 4096)} if pids else {})
@@ -128,7 +121,7 @@ def test_a_machine_without_proc_is_measured_with_its_tools(
 def test_each_level_of_pressure_has_its_word(
     level: bytes, meant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Run({"/bin/sysctl": level}, monkeypatch, usage)
+    Run({"/bin/sysctl": level}, monkeypatch)
     load = usage.measure([]).load
     assert (load.pressure, load.memory_free_bytes) == (meant, None)
 
@@ -137,7 +130,7 @@ def test_each_level_of_pressure_has_its_word(
 def test_a_machine_whose_tools_cannot_run_is_measured_as_far_as_possible(
     failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Run(dict.fromkeys(("/bin/ps", "/bin/vm_stat", "/bin/sysctl"), failure), monkeypatch, usage, process)
+    Run(dict.fromkeys(("/bin/ps", "/bin/vm_stat", "/bin/sysctl"), failure), monkeypatch)
     found = usage.measure([7])
     assert (found.load.memory_free_bytes, found.load.pressure, found.processes) == (None, "", {})
     assert process.states([7]) == {}
@@ -152,11 +145,11 @@ def test_processes_on_a_machine_without_proc_are_told_apart(monkeypatch: pytest.
         b"\n": None,
     }
     for shown, born in answers.items():
-        run = Run({"/bin/ps": shown}, monkeypatch, process)
+        run = Run({"/bin/ps": shown}, monkeypatch)
         assert process.birth(7, "boot") == born
         assert run.calls[0][0] == ["/bin/ps", "-o", "stat=,lstart=", "-p", "7"]
         assert (run.calls[0][1]["timeout"], run.calls[0][1]["check"]) == (10, False)
-    run = Run({"/bin/ps": b" 7 Ss\n8 T\n\nx S\n9\n10 S more\n"}, monkeypatch, process)
+    run = Run({"/bin/ps": b" 7 Ss\n8 T\n\nx S\n9\n10 S more\n"}, monkeypatch)
     assert process.states([7, 8]) == {7: "S", 8: "T"}
     assert run.calls[0][0] == ["/bin/ps", "-o", "pid=,state=", "-p", "7,8"]
 
@@ -171,11 +164,10 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def at(*parts: str) -> Path:
         return tmp_path.joinpath(*(part.replace("/proc/", "") for part in parts))
 
-    for each in (process, usage, machine):
+    for each in (operating_system, usage, machine):
         monkeypatch.setattr(each, "Path", at)
-        monkeypatch.setattr(
-            each, "operating_system", SimpleNamespace(is_linux=lambda: True, is_mac=lambda: False)
-        )
+    monkeypatch.setattr(operating_system, "is_linux", lambda: True)
+    monkeypatch.setattr(operating_system, "is_mac", lambda: False)
     return tmp_path
 
 
@@ -201,7 +193,7 @@ def test_facts_of_a_mac_are_its_tools_answers(monkeypatch: pytest.MonkeyPatch) -
         "/bin/sw_vers -buildVersion": b"25A354\n",
         "/bin/ioreg": b'  "IOPlatformUUID" = "ab-12"\n',
     }
-    run = Run(answers, monkeypatch, machine)
+    run = Run(answers, monkeypatch)
     monkeypatch.setattr(machine, "boot_id", machine.boot_id.__wrapped__)
     assert (machine.boot_id(), machine.memory_bytes(), machine.build()) == ("BOOT", 68719476736, "25A354")
     assert machine._host_name() == "platform AB-12"
@@ -226,8 +218,7 @@ def test_facts_of_a_mac_are_its_tools_answers(monkeypatch: pytest.MonkeyPatch) -
 def test_a_machine_is_named_by_what_is_its_own(
     kept: str | None, address: int, name: str, mac: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Run({"/bin/ioreg": b"nothing"}, monkeypatch, machine)
-    monkeypatch.setattr("reconciler.agent.system.machine.operating_system.is_mac", lambda: mac)
+    Run({"/bin/ioreg": b"nothing"}, monkeypatch, mac)
     path = tmp_path / "machine-id"
     if kept is not None:
         path.write_text(kept)
@@ -318,18 +309,15 @@ class Held:
         self.looks, self.killed, self.waits = looks, 0, []  # type: ignore[var-annotated]
 
     def kill(self) -> None:
-        """Send SIGKILL."""
         self.killed += 1
 
     def wait(self, seconds: float) -> int:
-        """Wait for the end, which does not come."""
         self.waits.append(seconds)
         if self.looks:
             raise subprocess.TimeoutExpired("x", seconds)
         return -9
 
     def poll(self) -> int | None:
-        """Look."""
         self.looks -= 1
         return -9 if self.looks <= 0 else None
 

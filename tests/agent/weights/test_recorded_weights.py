@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 
 from reconciler.agent.system import process
-from reconciler.agent.weights import examination, fetches, kept, runtime, software
-from reconciler.agent.weights.examination import Examiner
+from reconciler.agent.weights import examination, fetches, kept, runtime
+from reconciler.agent.weights.examination import Examiner, Software
 from reconciler.agent.weights.fetches import Fetches
 from reconciler.agent.weights.files import Weights, mark
 from reconciler.agent.weights.kept import StoredWeights
-from reconciler.agent.weights.software import Software
 from reconciler.wire.codec import to_wire
 from reconciler.wire.launch import UNANSWERED
 from reconciler.wire.node import FetchWeights, ModelReport
@@ -51,15 +50,12 @@ class Loop:
         self.due: list[SimpleNamespace] = []
 
     def add_reader(self, pipe: Any, read: Callable[[], None]) -> None:
-        """Keep it."""
         self.reading[pipe] = read
 
     def remove_reader(self, pipe: Any) -> None:
-        """Forget it."""
         self.reading.pop(pipe, None)
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> SimpleNamespace:
-        """Keep it."""
         timer = SimpleNamespace(seconds=seconds, call=call, cancelled=0)
         timer.cancel = lambda: setattr(timer, "cancelled", timer.cancelled + 1)
         self.due.append(timer)
@@ -79,7 +75,6 @@ class Pipe:
         return self
 
     def close(self) -> None:
-        """Close it."""
         self.closed += 1
 
 
@@ -94,19 +89,16 @@ class Process:
         self.waited: list[float] = []
 
     def kill(self) -> None:
-        """End it."""
         self.killed += 1
         self.code = self.code if self.code is not None else -9
 
     def wait(self, seconds: float) -> int:
-        """Wait for its end."""
         self.waited.append(seconds)
         if self.code is None:
             raise subprocess.TimeoutExpired("x", seconds)
         return self.code
 
     def poll(self) -> int | None:
-        """Its status; None while it runs."""
         return self.code
 
 
@@ -129,18 +121,15 @@ class Machine:
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now), raising=False)
 
     def start(self, command: Any, **given: Any) -> Process:
-        """Start one."""
         if self.fails is not None:
             raise self.fails
         self.processes.append(Process(len(self.processes), command, given))
         return self.processes[-1]
 
     def read(self, pipe: Pipe, most: int) -> bytes:
-        """Return what comes next."""
         return pipe.chunks.pop(0) if pipe.chunks else b""
 
     def write(self, pipe: Pipe, content: bytes) -> None:
-        """Keep what was written."""
         if self.broken:
             raise BrokenPipeError
         pipe.written += content
@@ -291,15 +280,12 @@ class Asked:
         self.answer: Callable[[Any], None] | None = None
 
     def prepare(self) -> None:
-        """Be prepared."""
         self.calls.append(("prepare", 0))
 
     def prepared(self) -> None:
-        """Be prepared no longer."""
         self.calls.append(("prepared", 0))
 
     def examine(self, folder: str, seconds: float, on_answer: Callable[[Any], None]) -> None:
-        """Keep the question."""
         self.calls.append((Path(folder).name, seconds))
         self.answer = on_answer
 
@@ -419,7 +405,7 @@ def test_a_runtime_is_asked_once_and_weights_once_it_is_known(
             start=lambda: questions.append("start"), withdraw=lambda: questions.append("withdraw")
         )
 
-    monkeypatch.setattr(software, "versions", versions)
+    monkeypatch.setattr(examination, "versions", versions)
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").write_text("{}")
     monkeypatch.setattr(

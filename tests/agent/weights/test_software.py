@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.agent.weights.software import Software
+from reconciler.agent.weights.examination import Software
 
 
 class Runtime:

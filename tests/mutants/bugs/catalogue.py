@@ -1091,8 +1091,8 @@ KEPT_BY_AGENTS = (
     ),
     Mutant(
         "an-answer-is-older-than-the-change",
-        server.Agent._start,
-        put(Call, "{it.func}({it.args[0]} - 1)", 6, 7),
+        server.Agent._attempt,
+        put(Call, "{it.func}({it.args[0]} - 1)", 4, 5),
         "what was seen before a rank was started passes for news of after it: the rank is missed and started again",
         EXECUTION,
     ),

@@ -1,4 +1,5 @@
-"""Reads the gateway's own files. Its status is valid only while its process runs."""
+"""Reads the files in which the services of a home report on themselves. The gateway's are valid only while its process
+runs."""
 
 from __future__ import annotations
 
@@ -6,13 +7,16 @@ import functools
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reconciler.state import GatewayObservation, LimitsObservation, ServedCertificate
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.figures import GatewayFigures
 from reconciler.wire.keys import KeysUsage, KeyUsage
-from reconciler.wire.prompts import QuarantinedPrompt, QuarantinedPrompts
+from reconciler.wire.prompts import QuarantinedPrompts
+from reconciler.wire.supervision import Act, Supervision
+
+T = TypeVar("T")
 
 
 def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservation | None:
@@ -28,7 +32,7 @@ def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservatio
             _text(body["endpoint"]),
             problem,
             int(body.get("token", 0)),
-            _quarantined(prompts),
+            found.prompts if (found := _read(QuarantinedPrompts, prompts)) else (),
             _text(body.get("shortage")) or "",
             _text(body.get("local")) or "",
             _certificate(body.get("certificate")),
@@ -47,20 +51,36 @@ def observe_gateway(path: Path, prompts: Path, usage: Path) -> GatewayObservatio
 def observe_figures(path: Path) -> GatewayFigures | None:
     """Return the figures of requests at the running gateway; None if no gateway runs, or its file has no figures.
     ``path``: the file of its figures."""
+    figures = _read(GatewayFigures, path)
     try:
-        figures = from_wire(GatewayFigures, json.loads(path.read_bytes()))
-        os.kill(figures.pid, 0)
-    except (OSError, ValueError, WireError):
+        if figures is not None:
+            os.kill(figures.pid, 0)
+    except OSError:
         return None
     return figures
 
 
-def _quarantined(path: Path) -> tuple[QuarantinedPrompt, ...]:
-    """Return the prompts in the gateway's file; none without a valid file."""
+def observe_supervision(path: Path) -> tuple[Act, ...]:
+    """Return the newest acts of `up` on services that gave no answer, the oldest first; none without a valid file."""
+    found = _read(Supervision, path)
+    return found.acts if found else ()
+
+
+def observe_console(path: Path) -> str:
+    """Return why the console does not listen as declared; empty if it does, or without a valid file."""
     try:
-        return from_wire(QuarantinedPrompts, json.loads(path.read_bytes())).prompts
+        state = json.loads(path.read_bytes())
+        return str(state["problem"] or "") if isinstance(state, dict) else ""
+    except (OSError, ValueError, LookupError):
+        return ""
+
+
+def _read(kind: type[T], path: Path) -> T | None:
+    """Return the content of a file; None without a valid one."""
+    try:
+        return from_wire(kind, json.loads(path.read_bytes()))
     except (OSError, ValueError, WireError):
-        return ()
+        return None
 
 
 def _certificate(body: Any) -> ServedCertificate | None:
