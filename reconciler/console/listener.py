@@ -17,8 +17,8 @@ from reconciler.serving.certificates import Certificates
 from reconciler.serving.exchange import exchange_of
 from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits
 from reconciler.serving.listener import Listener as Server
+from reconciler.serving.listener import end_overdue
 from reconciler.serving.objections import Objection, body_too_slow
-from reconciler.serving.overdue import end_overdue
 from reconciler.serving.protocol import answer
 from reconciler.wire.front import Tls
 

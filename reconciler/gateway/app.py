@@ -27,7 +27,7 @@ from .routing.pool import Pool
 def build_app(pool: Pool, sources: Sources, logs: Logs, announce: Callable[[float], None]) -> Front:
     """Return the endpoint over ``pool``, whose ``watch`` the caller keeps running. ``announce`` is called with the
     time when a forge reports news in the remote repository."""
-    hook = Receiver(lambda: pool.file.hook, announce, sources.now)
+    hook = Receiver(lambda: pool.file.current.hook, announce, sources.now)
     hooks = Endpoint("POST", HOOK, hook.receive, DEFAULT, open=True)
     paths = Paths([*_endpoints(pool, sources), *_probes(pool), hooks], DEFAULT)
     return Front(paths, pool.file, pool.metrics, logs, sources.new_id, sources.now)

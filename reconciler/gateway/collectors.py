@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -16,23 +17,16 @@ Seen = tuple[str, int, int, bool, KeptPrefixes | None]
 
 
 class Replicas(Collector):
-    """Collects the routed groups at each scrape."""
-
     def __init__(self, seen: Callable[[], Iterable[Seen]]) -> None:
         self._seen = seen
 
     def collect(self) -> Iterable[Metric]:
         labels = ("model_name", "replica")
-        epoch = GaugeMetricFamily("reconciler_replica_epoch", "Epoch of a replica's group.", labels=labels)
-        up = GaugeMetricFamily(
-            "reconciler_replica_connected", "1 when the gateway is connected to its group.", labels=labels
-        )
-        size = GaugeMetricFamily(
-            "reconciler_prefix_cache_bytes", "Memory of the prefix cache on each rank.", labels=labels
-        )
-        room = GaugeMetricFamily(
-            "reconciler_prefix_cache_max_bytes", "Its bound; 0 where nothing can be kept.", labels=labels
-        )
+        gauge = functools.partial(GaugeMetricFamily, labels=labels)
+        epoch = gauge("reconciler_replica_epoch", "Epoch of a replica's group.")
+        up = gauge("reconciler_replica_connected", "1 when the gateway is connected to its group.")
+        size = gauge("reconciler_prefix_cache_bytes", "Memory of the prefix cache on each rank.")
+        room = gauge("reconciler_prefix_cache_max_bytes", "Its bound; 0 where nothing can be kept.")
         evicted = CounterMetricFamily(
             "reconciler_prefix_cache_evictions", "Entries that made room for others.", labels=labels
         )
@@ -48,8 +42,6 @@ class Replicas(Collector):
 
 
 class Connections(Collector):
-    """Collects the connections of clients at each scrape."""
-
     def __init__(self, limiter: ConnectionLimiter) -> None:
         self._limiter = limiter
 
@@ -72,8 +64,6 @@ class Connections(Collector):
 
 
 class AccessLog(Collector):
-    """Collects at each scrape how many lines the access log has lost."""
-
     def __init__(self, dropped: Callable[[], int]) -> None:
         self._dropped = dropped
 

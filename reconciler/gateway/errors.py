@@ -56,14 +56,9 @@ def prompt_too_long(tokens: int, context: int) -> ApiError:
 
 
 def too_large(limit_bytes: int, decoded: bool = False) -> ApiError:
-    """Return the error for a request of too many bytes."""
     which = "decoded bytes" if decoded else "bytes"
-    return ApiError(
-        413,
-        "invalid_request_error",
-        "request_too_large",
-        f"the request is too large: at most {limit_bytes} {which} are accepted",
-    )
+    text = f"the request is too large: at most {limit_bytes} {which} are accepted"
+    return ApiError(413, "invalid_request_error", "request_too_large", text)
 
 
 def unknown_coding(why: str, accepted: Sequence[str]) -> ApiError:
@@ -79,65 +74,52 @@ def unknown_coding(why: str, accepted: Sequence[str]) -> ApiError:
 
 
 def undecodable(coding: str, why: str) -> ApiError:
-    """Return the error for a body that is not in the coding that its head names."""
     return invalid(f"the body is no {coding}, which content-encoding says it is: {why}", None, "invalid_body")
 
 
 def refused(objection: Objection) -> ApiError:
     """Return the error for a request that no endpoint sees."""
     kind = "invalid_request_error" if objection.status != 503 else "server_error"
-    retry = objection.retry_after
-    return ApiError(
-        objection.status,
-        kind,
-        objection.code,
-        objection.text,
-        retry_after=retry,
-        retry=True if retry else None,
-    )
+    after = objection.retry_after
+    retry = True if after else None
+    return ApiError(objection.status, kind, objection.code, objection.text, retry_after=after, retry=retry)
 
 
-def key_missing() -> ApiError:
-    """Return the error for a request without a key while keys are on."""
-    return ApiError(
-        401,
-        "authentication_error",
-        "invalid_api_key",
-        "this endpoint needs an API key: send it as `Authorization: Bearer KEY` or as `x-api-key: KEY`",
-        headers=((b"www-authenticate", b'Bearer realm="reconciler"'),),
-    )
-
-
-_BAD_KEY = (b"www-authenticate", b'Bearer realm="reconciler", error="invalid_token"')
+_NO_KEY = b'Bearer realm="reconciler"'
+_BAD_KEY = _NO_KEY + b', error="invalid_token"'
 """RFC 6750, section 3.1."""
 
 
+def _unauthenticated(code: str, text: str, asked: bytes = _BAD_KEY, retry: bool | None = None) -> ApiError:
+    headers = ((b"www-authenticate", asked),)
+    return ApiError(401, "authentication_error", code, text, retry=retry, headers=headers)
+
+
+def key_missing() -> ApiError:
+    text = "this endpoint needs an API key: send it as `Authorization: Bearer KEY` or as `x-api-key: KEY`"
+    return _unauthenticated("invalid_api_key", text, _NO_KEY)
+
+
 def key_unknown(mistyped: bool) -> ApiError:
-    """Return the error for a secret that no key has."""
     known = "it was cut off or mistyped, for its checksum is wrong" if mistyped else "no key here has it"
-    text = f"the API key is wrong: {known}"
-    return ApiError(401, "authentication_error", "invalid_api_key", text, headers=(_BAD_KEY,))
+    return _unauthenticated("invalid_api_key", f"the API key is wrong: {known}")
 
 
 def key_revoked(text: str) -> ApiError:
-    """Return the error for a key that somebody has ended."""
-    return ApiError(401, "authentication_error", "revoked_api_key", text, retry=False, headers=(_BAD_KEY,))
+    return _unauthenticated("revoked_api_key", text, retry=False)
 
 
 def key_expired(text: str) -> ApiError:
-    """Return the error for a key or a secret that has expired."""
-    return ApiError(401, "authentication_error", "expired_api_key", text, retry=False, headers=(_BAD_KEY,))
+    return _unauthenticated("expired_api_key", text, retry=False)
+
+
+def _forbidden(code: str, text: str, param: str | None = None) -> ApiError:
+    return ApiError(403, "permission_error", code, text, param)
 
 
 def model_forbidden(model: str, key: str) -> ApiError:
-    """Return the error for a model that a key may not use."""
-    return ApiError(
-        403,
-        "permission_error",
-        "model_not_allowed",
-        f"the API key {key!r} may not use the model {model[:200]!r}; GET /v1/models lists those that it may use",
-        "model",
-    )
+    text = f"the API key {key!r} may not use the model {model[:200]!r}; GET /v1/models lists those that it may use"
+    return _forbidden("model_not_allowed", text, "model")
 
 
 def rate_limited(text: str, retry_after: int | None, figures: Figures) -> ApiError:
@@ -154,23 +136,18 @@ def rate_limited(text: str, retry_after: int | None, figures: Figures) -> ApiErr
 
 
 def daily_budget_used(text: str, figures: Figures) -> ApiError:
-    """Return the error for a request beyond what its key may use on this day."""
     return ApiError(
         429, "insufficient_quota", "insufficient_quota", f"{text} today", retry=False, figures=figures
     )
 
 
 def metrics_forbidden(key: str) -> ApiError:
-    """Return the error for a key that may not read metrics."""
     text = f"the API key {key!r} may not read metrics: they tell of all keys; that takes `metrics: true` in its spec"
-    return ApiError(403, "permission_error", "metrics_not_allowed", text)
+    return _forbidden("metrics_not_allowed", text)
 
 
 def foreign_host(host: str) -> ApiError:
-    """Return the error for a request that names another host."""
-    return ApiError(
-        403,
-        "permission_error",
+    return _forbidden(
         "foreign_host",
         f"requests to the host {host[:200]!r} are refused: this endpoint has no authentication, and a web page could "
         "lead its visitors here under such a name; if it is yours, add it to `hosts` in the Gateway's spec",
@@ -178,65 +155,45 @@ def foreign_host(host: str) -> ApiError:
 
 
 def foreign_page(origin: str) -> ApiError:
-    """Return the error for a request from a web page of another site."""
     text = f"requests from pages of {origin[:200]} are refused: it is none of the sites that this endpoint is for"
-    return ApiError(403, "permission_error", "foreign_origin", text)
+    return _forbidden("foreign_origin", text)
 
 
 def from_elsewhere(address: str) -> ApiError:
-    """Return the error for a request from another machine to an endpoint without authentication."""
     text = f"requests from {address} are refused: without API keys only programs of the same machine may ask"
-    return ApiError(403, "permission_error", "not_local", text)
+    return _forbidden("not_local", text)
 
 
 def model_not_found(model: str) -> ApiError:
-    """Return the error for a name that no model has."""
-    return ApiError(
-        404,
-        "invalid_request_error",
-        "model_not_found",
-        f"the model {model[:200]!r} does not exist; GET /v1/models lists those that do",
-        "model",
-    )
+    text = f"the model {model[:200]!r} does not exist; GET /v1/models lists those that do"
+    return ApiError(404, "invalid_request_error", "model_not_found", text, "model")
+
+
+def _unavailable(code: str, text: str, retry_after: int) -> ApiError:
+    return ApiError(503, "server_error", code, text, retry_after=retry_after, retry=True)
 
 
 def model_loading(model: str, retry_after: int) -> ApiError:
-    """Return the error for a model that had no group in time."""
-    return ApiError(
-        503,
-        "server_error",
-        "model_loading",
-        f"no group serves the model {model!r} at the moment; it is being formed, try again",
-        retry_after=retry_after,
-        retry=True,
-    )
+    text = f"no group serves the model {model!r} at the moment; it is being formed, try again"
+    return _unavailable("model_loading", text, retry_after)
 
 
 def model_refused(model: str, reason: str, retry_after: int) -> ApiError:
     """Return the error for a model whose groups cannot be formed until somebody acts. ``reason`` is the
     condition's."""
-    return ApiError(
-        503,
-        "server_error",
+    return _unavailable(
         "model_unavailable",
         f"no group serves the model {model!r}, and none can be formed before somebody acts ({reason});"
         f" see on the cluster: reconciler describe modeldeployment/{model}",
-        retry_after=retry_after,
-        retry=True,
+        retry_after,
     )
 
 
 def model_waiting(model: str, seconds: int) -> ApiError:
     """Return the error for a model that cannot have a group in time: its groups failed, and the next attempt is made
     in ``seconds``."""
-    return ApiError(
-        503,
-        "server_error",
-        "model_unavailable",
-        f"no group serves the model {model!r}: the last ones failed, and the next attempt is made in {seconds} s",
-        retry_after=seconds,
-        retry=True,
-    )
+    text = f"no group serves the model {model!r}: the last ones failed, and the next attempt is made in {seconds} s"
+    return _unavailable("model_unavailable", text, seconds)
 
 
 def prompt_quarantined(model: str, groups: int, request: str, seconds: int) -> ApiError:
@@ -253,8 +210,7 @@ def prompt_quarantined(model: str, groups: int, request: str, seconds: int) -> A
 
 
 def overloaded(text: str) -> ApiError:
-    """Return the error for a request that finds every queue full."""
-    return ApiError(503, "server_error", "overloaded", text, retry_after=2, retry=True)
+    return _unavailable("overloaded", text, 2)
 
 
 def older_group() -> ApiError:
@@ -270,10 +226,7 @@ def older_group() -> ApiError:
 
 
 def shutting_down() -> ApiError:
-    """Return the error for a request that the gateway no longer finishes."""
-    return ApiError(
-        503, "server_error", "shutting_down", "the gateway is being stopped", retry_after=2, retry=True
-    )
+    return _unavailable("shutting_down", "the gateway is being stopped", 2)
 
 
 def internal(text: str) -> ApiError:

@@ -16,8 +16,6 @@ from reconciler.wire.figures import GatewayFigures, ModelFigures
 from . import state_file
 from .handover.reports import together
 from .handover.taking_over import OldGateway
-from .keys.usage_file import UsageFile
-from .routing import quarantine_file
 from .routing.pool import Pool
 
 MODE = 0o666
@@ -36,7 +34,7 @@ class Files:
         self._old = old
         self.pid = os.getpid() if old is None else old.given.pid
         """The process that ``figures.json`` names: if it stays, the controller takes the counts for continued."""
-        self._usage = UsageFile(home / "usage.json", pool.desk, known=old is not None)
+        self._usage = state_file.UsageFile(home / "usage.json", pool.desk, known=old is not None)
         pool.quarantined = self._write_prompts
         if old is not None:
             self._write_prompts()
@@ -57,7 +55,6 @@ class Files:
         self._pool.quarantined = lambda: None
 
     def close(self) -> None:
-        """Write the last changes."""
         self.leave()
         self._usage.save()
 
@@ -72,7 +69,7 @@ class Files:
             await asyncio.sleep(FIGURES_SECONDS)
 
     def _write_prompts(self) -> None:
-        quarantine_file.write(self._home / "prompts.json", self._pool.quarantined_prompts())
+        state_file.write_prompts(self._home / "prompts.json", self._pool.quarantined_prompts())
 
 
 def write_state(home: Path, state: dict[str, object]) -> bool:

@@ -59,7 +59,9 @@ class Front:
         self._router = Router(paths.routes(), redirect_slashes=False)
         self._names = paths.names()
         self._pages = ErrorPages(paths)
-        self._foreign = ForeignPages(lambda: file.hosts, lambda: file.origins, lambda: file.ring is not None)
+        self._foreign = ForeignPages(
+            lambda: file.current.hosts, lambda: file.current.origins, lambda: file.ring is not None
+        )
         self._authentication = Authentication(paths, lambda: file.ring, now)
         self._behind_proxy = ProxyHeadersMiddleware(self._answer)  # type: ignore[arg-type]
 
@@ -90,15 +92,15 @@ class Front:
                 record.end(client_of(scope))
 
     async def _pass(self, scope: Scope, receive: Receive, passage: _Passage) -> None:
-        """Hand a request to its endpoint, or refuse it."""
-        origins = self._file.origins
+        origins = self._file.current.origins
         if origins:
             origin = Given(scope=scope).get("origin", "")
             if is_question(scope, origin, origins):
                 await answer_question(scope, origin, origins, passage.send)
                 return
             passage.headers = (*headers_for(origin, origins), *passage.headers)
-        refusal = _objection(scope) or self._foreign.refusal(scope)
+        objection = exchange_of(scope).objection
+        refusal = refused(objection) if objection is not None else self._foreign.refusal(scope)
         if refusal is None:
             try:
                 scope[SCOPE_KEY] = self._authentication.caller(scope)
@@ -160,9 +162,3 @@ class _Passage:
         elif self._record is not None:
             self._record.sent(message.get("body", b""))
         await self._send(message)
-
-
-def _objection(scope: Scope) -> ApiError | None:
-    """Return the error for a request that is not one of HTTP; None if it is."""
-    found = exchange_of(scope).objection
-    return refused(found) if found is not None else None

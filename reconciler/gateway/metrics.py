@@ -8,7 +8,7 @@ the deployment's name, whatever alias a client used.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from enum import Enum
 from itertools import accumulate
 
@@ -18,11 +18,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from reconciler.serving.limiter import ConnectionLimiter
 from reconciler.wire.figures import ModelFigures
 from reconciler.wire.generation import Accepted, Delta, Finished, Prefill
 
-from .collectors import AccessLog, Connections, Replicas, Seen
+from .collectors import Replicas, Seen
 from .events import Event
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,20 +67,16 @@ class _Times:
         return tuple(self._counts)
 
     def observe(self, value: float) -> None:
-        """Count a value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
     def add_to(self, family: HistogramMetricFamily, model: str) -> None:
-        """Add all counts."""
         names = [*map(floatToGoString, self._bounds), "+Inf"]
         buckets = list(zip(names, map(float, accumulate(self._counts)), strict=True))
         family.add_metric((model,), buckets, self._sum)
 
 
 class ModelCounts:
-    """The series of one model."""
-
     def __init__(self, families: _Families, model: str) -> None:
         self.stages = dict.fromkeys(_Stage, 0)
         families.running.labels(model).set_function(lambda: self.stages[_Stage.RUNNING])
@@ -139,9 +134,13 @@ class Timeline:
         self._stage = _Stage.WAITING
         self._waited = 0.0
         self._prompt: int | None = None
-        self._cached = 0
-        self._tokens = 0
-        self._reading: tuple[int, int] | None = None
+        self.cached_tokens = 0
+        """Cached tokens of the prompt; known at the end."""
+        self.tokens = 0
+        """The number of generated tokens."""
+        self.reading: tuple[int, int] | None = None
+        """The number of read tokens of the prompt, and of all its tokens. None before the first part, once all are read,
+        and while the request waits."""
         self._first_at: float | None = None
         self._last_at = now
         counts.stages[_Stage.WAITING] += 1
@@ -150,22 +149,6 @@ class Timeline:
     def prompt_tokens(self) -> int:
         """Return the length of the prompt; 0 while no group has read it."""
         return self._prompt or 0
-
-    @property
-    def reading(self) -> tuple[int, int] | None:
-        """Return the number of read tokens of the prompt, and of all its tokens. None before the first part, once all
-        are read, and while the request waits."""
-        return self._reading
-
-    @property
-    def cached_tokens(self) -> int:
-        """Return the number of cached tokens of the prompt; known at the end."""
-        return self._cached
-
-    @property
-    def tokens(self) -> int:
-        """Return the number of generated tokens."""
-        return self._tokens
 
     @property
     def first_token(self) -> float | None:
@@ -178,17 +161,19 @@ class Timeline:
             case Delta():
                 self.on_tokens(len(event.tokens), now)
             case Prefill():
-                self._reading = (event.done, event.total) if event.done < event.total else None
+                self.reading = (event.done, event.total) if event.done < event.total else None
                 self._enter(_Stage.RUNNING, now)
             case Accepted() if self._prompt is None and event.prompt_tokens:
                 self._count_prompt(len(event.prompt_tokens))
             case Finished():
                 if self._prompt is None:  # only the end has the tokens of texts whose vectors were wanted
                     self._count_prompt(event.prompt_tokens)
-                self._count_tokens(max(0, event.completion_tokens - self._tokens))
+                unseen = max(0, event.completion_tokens - self.tokens)
+                self.tokens += unseen
+                self._counts.generation_tokens += unseen
                 self._counts.cache_queries += event.prompt_tokens
                 self._counts.cache_hits += event.cached_tokens
-                self._cached = event.cached_tokens
+                self.cached_tokens = event.cached_tokens
             case _:
                 pass  # a tool call comes with its tokens, and ``Run`` decides the meaning of a failure
 
@@ -210,13 +195,8 @@ class Timeline:
         else:
             self._counts.inter_token.observe((now - self._last_at) / tokens)
         self._last_at = now
-        self._tokens += tokens
+        self.tokens += tokens
         self._counts.generation_tokens += tokens
-
-    def _count_tokens(self, tokens: int) -> None:
-        if tokens:
-            self._tokens += tokens
-            self._counts.generation_tokens += tokens
 
     def wait(self, now: float) -> None:
         """Note that the request waits again: its group is gone or has refused it."""
@@ -235,7 +215,7 @@ class Timeline:
         if self._stage is _Stage.WAITING:
             self._waited += now - self._entered
         else:
-            self._reading = None  # the next group reads the prompt again
+            self.reading = None  # the next group reads the prompt again
         self._counts.stages[self._stage] -= 1
         self._counts.stages[stage] += 1
         self._stage, self._entered = stage, now
@@ -249,11 +229,11 @@ class Timeline:
         counts.ended["stop" if reason == "tool_calls" else reason] += 1
         counts.latency.observe(now - self._began)
         counts.queue.observe(self._waited)
-        counts.request_generation.observe(self._tokens)
+        counts.request_generation.observe(self.tokens)
         if self._first_at is not None:
             counts.decode.observe(self._last_at - self._first_at)
-            if self._tokens > 1:
-                counts.per_token.observe((self._last_at - self._first_at) / (self._tokens - 1))
+            if self.tokens > 1:
+                counts.per_token.observe((self._last_at - self._first_at) / (self.tokens - 1))
 
 
 _COUNTERS: tuple[tuple[str, str, Callable[[ModelCounts], int]], ...] = (
@@ -293,11 +273,31 @@ _HISTOGRAMS: tuple[tuple[str, str, Callable[[ModelCounts], _Times]], ...] = (
 )
 
 
-class _Counted(Collector):
-    """Collects the counts that are kept here rather than in the library."""
+class Metrics(Collector):
+    """The registry of one gateway process, and the counts of its requests, which cost less here than in the library.
 
-    def __init__(self, models: Mapping[str, ModelCounts]) -> None:
-        self._models = models
+    ``replicas`` returns every routed group at each scrape.
+    """
+
+    def __init__(self, replicas: Callable[[], Iterable[Seen]]) -> None:
+        self._registry = CollectorRegistry()
+        self._families = _Families(self._registry)
+        self._models: dict[str, ModelCounts] = {}
+        self._registry.register(self)
+        self._registry.register(Replicas(replicas))
+        ProcessCollector(registry=self._registry)
+        self._http = Counter(
+            "http_requests",
+            "Requests by path, method and class of status.",
+            ("handler", "method", "status"),
+            registry=self._registry,
+        )
+        self._answers: dict[tuple[str, str, str], Counter] = {}
+        """By the values of their labels: the library looks for them under a lock."""
+
+    def add(self, collector: Collector) -> None:
+        """Show a collector's metrics on the page at each scrape."""
+        self._registry.register(collector)
 
     def collect(self) -> Iterable[Metric]:
         for name, text, number in _COUNTERS:
@@ -318,40 +318,7 @@ class _Counted(Collector):
                 histogram(counts).add_to(family, model)
             yield family
 
-
-class Metrics:
-    """The registry of one gateway process.
-
-    ``replicas`` returns every routed group at each scrape.
-    """
-
-    def __init__(self, replicas: Callable[[], Iterable[Seen]]) -> None:
-        self._registry = CollectorRegistry()
-        self._families = _Families(self._registry)
-        self._models: dict[str, ModelCounts] = {}
-        self._registry.register(_Counted(self._models))
-        self._registry.register(Replicas(replicas))
-        ProcessCollector(registry=self._registry)
-        self._http = Counter(
-            "http_requests",
-            "Requests by path, method and class of status.",
-            ("handler", "method", "status"),
-            registry=self._registry,
-        )
-        self._answers: dict[tuple[str, str, str], Counter] = {}
-        """By the values of their labels: the library looks for them under a lock."""
-
-    def show(self, limiter: ConnectionLimiter, lines_dropped: Callable[[], int]) -> None:
-        """Show clients' connections and the losses of the access log on the page too."""
-        self.add(Connections(limiter))
-        self.add(AccessLog(lines_dropped))
-
-    def add(self, collector: Collector) -> None:
-        """Show a collector's metrics on the page at each scrape."""
-        self._registry.register(collector)
-
     def begin(self, model: str, now: float) -> Timeline:
-        """Start to measure a request for a routed model."""
         counts = self._models.get(model)
         if counts is None:
             counts = self._models[model] = ModelCounts(self._families, model)

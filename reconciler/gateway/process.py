@@ -14,11 +14,11 @@ from pathlib import Path
 
 from reconciler import descriptors
 from reconciler.errors import Conflict, Invalid
+from reconciler.services.lock import Lock
 from reconciler.wire.file_identity import FileIdentity, wait_until_removed, wait_until_replaced
 
 from .dialects.dialect import Sources
 from .files import cannot_listen, write_state
-from .handover.lock import Lock
 from .routing.timeouts import Timing
 from .server import serve
 

@@ -15,20 +15,21 @@ from pathlib import Path
 
 from reconciler import descriptors
 from reconciler.errors import Conflict, Invalid
+from reconciler.services.lock import Lock
 from reconciler.serving.addresses import address_of, bind, parse_listen, reached_at
 from reconciler.serving.certificates import Certificates
 from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits, shortage
-from reconciler.serving.listener import Listener
-from reconciler.serving.overdue import end_overdue
+from reconciler.serving.listener import Listener, end_overdue
 from reconciler.wire.handover import Given, Report
 from reconciler.wire.keys import digest_of
 
+from . import state_file
 from .app import build_app
+from .collectors import AccessLog, Connections
 from .dialects.dialect import Sources
 from .files import Files, write_state
 from .handover.channel import SOCKET, Channel, listening_at
 from .handover.handing_over import hand_over, report
-from .handover.lock import Lock
 from .handover.reports import Reports
 from .handover.taking_over import NotHandedOver, OldGateway, ask
 from .hooks.announcer import Announcer
@@ -36,7 +37,6 @@ from .http.answer import refuse
 from .keys.sharing import Sharing
 from .keys.usage import KeyMetrics
 from .records.logs import Logs
-from .routing import quarantine_file
 from .routing.pool import Pool
 from .routing.reach import Reach
 from .routing.routes import RoutesFile
@@ -85,7 +85,7 @@ async def serve(
     if not await file.wait(stop):
         return
     reach = Reach(home / "keys" / "gateway")
-    pool = Pool(file, timing, reach.connect, sources.now, quarantine_file.read(home / "prompts.json"))
+    pool = Pool(file, timing, reach.connect, sources.now, state_file.read_prompts(home / "prompts.json"))
     sharing = Sharing(pool.desk, sources.new_id())
     pool.desk.follow(file.ring)
     watching = asyncio.create_task(pool.watch())
@@ -125,7 +125,8 @@ class _Gateway:
         self._limiter = limiter
         self._descriptors = descriptors.limit()
         self._logs = Logs(home / "logs", sources.now)
-        pool.metrics.show(limiter, lambda: self._logs.dropped)
+        pool.metrics.add(Connections(limiter))
+        pool.metrics.add(AccessLog(lambda: self._logs.dropped))
         pool.metrics.add(KeyMetrics(pool.desk.book, sources.now))
         self._any_port = any_port
         self._pool = pool
@@ -221,8 +222,7 @@ class _Gateway:
 
     def _follow_certificate(self) -> None:
         """Use the certificate that is in its files now."""
-        routes = self._pool.file.current
-        if routes is not None and self._certificates.follow(routes.tls):
+        if self._certificates.follow(self._pool.file.current.tls):
             self._write_state()
 
     async def _follow(self) -> None:
@@ -239,11 +239,11 @@ class _Gateway:
 
     async def _move(self) -> None:
         """Listen at the address of the routes; the old listener ends with its last request."""
-        assert self._pool.file.current is not None
-        self._certificates.follow(self._pool.file.current.tls)
-        self._logs.follow(self._pool.file.current.access_log)
-        await self._sharing.follow(self._pool.file.current)
-        listen = self._pool.file.current.listen
+        routes = self._pool.file.current
+        self._certificates.follow(routes.tls)
+        self._logs.follow(routes.access_log)
+        await self._sharing.follow(routes)
+        listen = routes.listen
         if listen != self._wanted:
             sock = await self._bound(listen)
             self._wanted = listen
@@ -276,8 +276,8 @@ class _Gateway:
     def _write_state(self) -> None:
         if self._files is None:
             return
-        assert self._pool.file.current is not None
         assert self._listener is not None
+        routes = self._pool.file.current
         state = {
             "version": 1,
             "pid": os.getpid(),
@@ -286,10 +286,10 @@ class _Gateway:
             "endpoint": self._endpoint(reached_at(self._listener.address)),
             "certificate": self._certificate(),
             "started_at": self._started_at,
-            "sequence": self._pool.file.current.sequence,
-            "token": self._pool.file.current.token,
+            "sequence": routes.sequence,
+            "token": routes.token,
             "problem": self._problem,
-            "keys": digest_of(self._pool.file.current.keys),
+            "keys": digest_of(routes.keys),
             "limits": self._sharing.state(),
             "shortage": shortage("the gateway", descriptors.limit()),
         }
@@ -303,9 +303,8 @@ class _Gateway:
         if not self._certificates.wanted:
             return f"http://{address}/v1"
         shown = self._certificates.certificate
-        names = [name for name in self._pool.file.hosts if shown is not None and name in shown.names]
-        port = address.rpartition(":")[2]
-        return f"https://{names[0]}:{port}/v1" if names else f"https://{address}/v1"
+        names = [name for name in self._pool.file.current.hosts if shown is not None and name in shown.names]
+        return f"https://{names[0]}:{_port(address)}/v1" if names else f"https://{address}/v1"
 
     def _certificate(self) -> dict[str, object] | None:
         if not self._certificates.wanted:
@@ -323,9 +322,7 @@ class _Gateway:
         """Accept beside the gateway that runs, and make it drain. Raises ``Invalid`` and ``NotHandedOver``; that one
         continues then."""
         await self._pool.until_ready(GROUPS_SECONDS)
-        routes = self._pool.file.current
-        assert routes is not None
-        self._certificates.follow(routes.tls)
+        self._certificates.follow(self._pool.file.current.tls)
         if self._certificates.wanted and self._certificates.context is None:
             raise Invalid(self._certificates.problem)  # the old gateway may have a good one
         old = await ask(self._home, self._pool)
@@ -392,16 +389,10 @@ class _Gateway:
         reporting = report(channel, news, stop, self._over)
         self._reporting = asyncio.create_task(reporting, name="report to the gateway that has taken over")
         for _ in range(round(DRAIN_SECONDS / _DRAIN_LOOK_SECONDS)):
-            if stop.is_set() or not self._connected:
+            reports = self._old is not None and not self._old.hearing.done()  # they pass through this gateway
+            if stop.is_set() or not (reports or self._leaving or self._listener.connected):
                 return
             await asyncio.sleep(_DRAIN_LOOK_SECONDS)
-
-    @property
-    def _connected(self) -> bool:
-        """Return whether a client is still connected, or the old gateway, whose reports pass through this one, has not
-        ended."""
-        waits = self._old is not None and not self._old.hearing.done()
-        return waits or bool(self._leaving) or (self._listener is not None and self._listener.connected)
 
     async def _end(self) -> None:
         """Take no new requests, wait for running ones, then fail the rest: none is cut silently."""

@@ -20,8 +20,6 @@ _Signature = tuple[tuple[int, int, int] | None, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Certificate:
-    """The certificate that clients see."""
-
     names: tuple[str, ...]
     """Host names and addresses for which it is good."""
     expires: datetime

@@ -47,7 +47,6 @@ class Exchange(RequestResponseCycle):
 
     @property
     def arrived(self) -> bool:
-        """Return whether all of the request's body is here."""
         return not self.more_body
 
     @property
@@ -137,6 +136,5 @@ class Exchange(RequestResponseCycle):
 
 
 def exchange_of(scope: Scope) -> Exchange:
-    """Return the exchange of a request."""
     exchange: Exchange = scope["state"][SCOPE_KEY]
     return exchange

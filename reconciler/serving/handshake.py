@@ -68,7 +68,6 @@ class Handshake(asyncio.Protocol):
         self._forget()
 
     def end(self) -> None:
-        """Close at once."""
         self._forget()
         if self._raw is not None:
             self._raw.abort()

@@ -57,8 +57,6 @@ def shortage(process: str, count: int) -> str:
 
 
 class Stage(Enum):
-    """The state of a connection."""
-
     # The library's hash is written in Python, and each request asks for it a dozen times.
     __hash__ = object.__hash__
 
@@ -89,8 +87,6 @@ class End(Enum):
 
 
 class Connection(Protocol):
-    """A client's connection."""
-
     @property
     def address(self) -> str:
         """Return the client's address, without its port."""
@@ -117,7 +113,6 @@ class ConnectionLimiter:
         self._of_address: Counter[str] = Counter()
 
     def count(self, stage: Stage) -> int:
-        """Return how many connections are in a stage."""
         return len(self._since[stage])
 
     def stage(self, connection: Connection) -> Stage | None:

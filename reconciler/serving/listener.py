@@ -21,6 +21,8 @@ from .protocol import Protocol, Refuse
 
 _DATE_SECONDS = 1.0
 """Resolution of the header ``Date``."""
+_ENDS_AT_ONCE = 50
+"""The number of connections that are ended before requests continue: ending one takes some 50 µs."""
 _OPENING_TURNS = 2
 """Of the loop, from a client's acceptance to its connection."""
 
@@ -64,7 +66,6 @@ class Listener:
         return bool(self._server.server_state.connections or self._handshakes)
 
     def fileno(self) -> int:
-        """Return the descriptor of the listening socket."""
         return self._sock.fileno()
 
     async def begun(self) -> None:
@@ -111,6 +112,16 @@ class Listener:
         return cast("type[asyncio.Protocol]", make)
 
 
+async def end_overdue(limiter: ConnectionLimiter) -> None:
+    """End the connections that are overdue, a few at a time. Thousands that came together are due together."""
+    overdue = limiter.overdue(asyncio.get_running_loop().time())
+    for number, (connection, stage) in enumerate(overdue):
+        if number and number % _ENDS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if limiter.stage(connection) is stage:  # it may have begun a request meanwhile
+            connection.expire(stage)
+
+
 class _Server(uvicorn.Server):
     """A server that leaves signals to the process, which may have two of these while its address changes.
 
@@ -124,7 +135,6 @@ class _Server(uvicorn.Server):
         """Set once it accepts."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept."""
         await super().startup(sockets)
         self.begun.set()
 

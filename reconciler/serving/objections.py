@@ -20,18 +20,15 @@ class Objection:
 
 
 def not_http(why: str) -> Objection:
-    """Return the objection to bytes that are no request."""
     return Objection(400, "invalid_http", f"this is not a valid HTTP request: {why}")
 
 
 def http_version(version: str) -> Objection:
-    """Return the objection to a major version of HTTP that the server does not speak."""
     text = f"this endpoint speaks HTTP/1.1, and the request is HTTP/{version}: have the client use HTTP/1.1"
     return Objection(505, "http_version_not_supported", text)
 
 
 def unknown_expectation(value: str) -> Objection:
-    """Return the objection to an expectation that the server cannot meet."""
     text = f"the expectation {value[:100]!r} cannot be met: 100-continue alone can; leave the header `expect` away"
     return Objection(417, "expectation_failed", text)
 
@@ -46,28 +43,23 @@ def unknown_transfer_coding(value: str) -> Objection:
 
 
 def tunnel() -> Objection:
-    """Return the objection to a client that takes the server for a proxy."""
     text = "this endpoint is no proxy, and makes no tunnels: send requests to it itself, without CONNECT"
     return Objection(501, "method_not_implemented", text)
 
 
 def body_too_slow() -> Objection:
-    """Return the objection to a request whose body did not arrive in time."""
     return Objection(408, "request_timeout", "the request's body did not arrive in time")
 
 
 def head_too_slow() -> Objection:
-    """Return the objection to a request whose line and headers did not arrive in time."""
     return Objection(408, "request_timeout", "the request's headers did not arrive in time")
 
 
 def head_too_large(limit_bytes: int) -> Objection:
-    """Return the objection to a request whose line and headers are too large."""
     text = f"the request's line and headers are too large: at most {limit_bytes} bytes are accepted"
     return Objection(431, "headers_too_large", text)
 
 
 def too_many_connections() -> Objection:
-    """Return the objection to a connection beyond those that the server may have."""
     text = "the server has as many connections as it may have, and each has a request; try again"
     return Objection(503, "too_many_connections", text, retry_after=2)

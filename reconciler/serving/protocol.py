@@ -335,7 +335,6 @@ class Protocol(HttpToolsProtocol):
                 self.end()
 
     def end(self) -> None:
-        """Close at once."""
         self.transport.abort()
 
     def _unread_bytes(self) -> int:

@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,8 +20,8 @@ import orjson
 import pytest
 from openai import AsyncOpenAI
 
+from reconciler.gateway import state_file
 from reconciler.gateway.dialects.dialect import Sources
-from reconciler.gateway.routing import quarantine_file
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.gateway.server import serve
 from reconciler.remote.gateway_key import ensure_line, public_key, relay_line
@@ -78,6 +78,12 @@ class Cluster:
     def url(self, path: str) -> str:
         return f"http://{self.listen}{path}"
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port, for connections without a client of HTTP."""
+        host, _, port = self.listen.rpartition(":")
+        return host, int(port)
+
     async def rank(self, script: Script, epoch: int = 1) -> RankDouble:
         """Start one more rank 0; ``route`` makes it known."""
         rank = RankDouble(self.home / f"r-{len(self.ranks):012x}.sock", script, epoch)
@@ -119,6 +125,11 @@ class Cluster:
             routes = replace(routes, auth="keys", keys=keys)
         write_routes(self.home, replace(routes, **self.front))
 
+    async def routed(self, *ranks: Routed, **fields: Any) -> None:
+        """Write the routes, and wait until they are in force."""
+        self.route(*ranks, **fields)
+        await self.until(self.up)
+
     def state(self) -> dict[str, Any]:
         """What the gateway says of itself."""
         state = orjson.loads((self.home / "gateway.json").read_bytes())
@@ -149,9 +160,9 @@ class Cluster:
         """Wait until so many requests for ``llama`` have come, of which nothing is computed yet."""
         await self.until_sample('vllm:num_requests_waiting{model_name="llama"}', count)
 
-    async def samples(self) -> dict[str, float]:
+    async def samples(self, **headers: str) -> dict[str, float]:
         """Every sample by its name with labels, as Prometheus would read it."""
-        async with self.http.get(self.url("/metrics")) as answer:
+        async with self.http.get(self.url("/metrics"), headers=headers) as answer:
             assert answer.status == 200
             assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
             text = await answer.text()
@@ -231,6 +242,14 @@ async def awake(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     ticking.cancel()
 
 
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A path that leaves room for sockets."""
+    path = Path(tempfile.mkdtemp(prefix="r-"))
+    yield path
+    shutil.rmtree(path)
+
+
 Start = Callable[..., Awaitable[Cluster]]
 
 
@@ -253,7 +272,7 @@ async def start(awake: None) -> AsyncIterator[Start]:
                 cluster.machine = through.machine
                 let_in(through, home)
             if prompts:
-                quarantine_file.write(home / "prompts.json", prompts)
+                state_file.write_prompts(home / "prompts.json", prompts)
             serving = asyncio.create_task(
                 serve(home, False, cluster.stop, timing or Timing(shutdown=0.5, hello=60.0), SOURCES, limits)
             )

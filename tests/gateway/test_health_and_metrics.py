@@ -28,8 +28,7 @@ async def test_ready_needs_a_group_that_is_connected(start: Start) -> None:
     cluster = await start(hold_seconds=0.2)
     status, body = await ask(cluster, "/ready")
     assert (status, body["models"]) == (503, {"llama": 0})
-    cluster.route(await cluster.rank(story(1)))
-    await cluster.until(cluster.up)
+    await cluster.routed(await cluster.rank(story(1)))
     for _ in range(200):
         status, body = await ask(cluster, "/ready")
         if status == 200:

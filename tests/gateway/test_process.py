@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import signal
 import socket
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +18,7 @@ import pytest
 from reconciler.gateway import process, server
 from reconciler.gateway.process import watch_identity
 from reconciler.inventory.gateway_probe import ask
+from reconciler.services.lock import Lock
 from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.front import Tls
@@ -33,13 +32,6 @@ from .rank_double import RankDouble, eventually, silent, story, told
 
 PROGRAM = "import sys, pathlib; from reconciler.gateway.process import run_gateway; "
 PROGRAM += "sys.exit(run_gateway(pathlib.Path(sys.argv[1]), sys.argv[2] == 'any'))"
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="r-"))
-    yield path
-    shutil.rmtree(path)
 
 
 @contextlib.asynccontextmanager
@@ -328,11 +320,9 @@ async def test_with_tls_each_of_many_handshakes_is_answered_also_those_that_come
     assert {answer.problem for answer in answers} == {""}
 
 
-class FullDisk:
+class FullDisk(Lock):
     """A lock on a disk that has room at the third attempt."""
 
-    identity = FileIdentity("", 0, 0)
-    written = False
     attempts = 0
 
     def write(self) -> None:
@@ -341,18 +331,13 @@ class FullDisk:
             raise OSError("no room")
         self.written = True
 
-    def fileno(self) -> int:
-        return -1
 
-    def inherit(self, descriptor: int) -> None:
-        pass
-
-    def let_go(self) -> None:
-        pass
-
-
-async def test_a_lock_is_written_when_the_disk_has_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lock_is_written_when_the_disk_has_room_again(
+    monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
     monkeypatch.setattr(process, "WRITE_SECONDS", 0.0)
-    lock = FullDisk()
+    path = home / "gateway.lock"
+    path.touch()
+    lock = FullDisk(path, "")
     await process.write_down(lock)
     assert lock.written

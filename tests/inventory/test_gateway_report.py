@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.gateway.routing import quarantine_file
+from reconciler.gateway.state_file import read_prompts, write_prompts
 from reconciler.inventory import observe_gateway
 from reconciler.state import GatewayObservation
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
@@ -65,14 +65,14 @@ def test_the_prompts_that_it_refuses_are_in_a_file_of_their_own(tmp_path: Path, 
     status, prompts = tmp_path / "gateway.json", tmp_path / "prompts.json"
     status.write_text(json.dumps({"pid": os.getpid(), "endpoint": "http://x/v1"}))
     refused = QuarantinedPrompt("tiny", "0a", "req-1", "1 message", (EndedGroup(0, 3),), 5.0, 3605.0)
-    quarantine_file.write(prompts, (refused,))
+    write_prompts(prompts, (refused,))
     assert prompts.stat().st_mode & 0o777 == 0o600
     if damage is not None:
         prompts.write_text(damage)
     seen = observe_gateway(status, prompts, tmp_path / "usage.json")
     assert seen is not None
     assert seen.quarantined == ((refused,) if damage is None else ())
-    assert quarantine_file.read(prompts) == seen.quarantined
+    assert read_prompts(prompts) == seen.quarantined
 
 
 def test_what_keys_have_used_is_read_again_when_it_changes(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits, End, Stage
-from reconciler.serving.overdue import end_overdue
+from reconciler.serving.listener import end_overdue
 
 LIMITS = ConnectionLimits(in_all=3, of_one=2, leaving=1)
 

@@ -115,7 +115,6 @@ class Channel:
             self._loop.remove_reader(self.sock)
 
     def close(self) -> None:
-        """End the connection."""
         self.sock.close()
         for descriptor in self.descriptors:
             os.close(descriptor)

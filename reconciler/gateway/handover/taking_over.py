@@ -31,7 +31,6 @@ class NotHandedOver(Exception):
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Turn errors into ``NotHandedOver``."""
     try:
         yield
     except (OSError, WireError) as error:
@@ -105,7 +104,6 @@ class OldGateway:
 
 
 def _add(used: Used, desk: Desk) -> None:
-    """Count what another gateway has used."""
     desk.add(used.usage, used.ended, used.prompt, used.completion)
     if used.requests or used.tokens:
         assert isinstance(desk.ledger, MemoryLedger)  # no store before it has taken over

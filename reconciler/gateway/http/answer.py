@@ -26,7 +26,6 @@ _UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 
 
 async def send_reply(send: Send, runs: Runs, reply: Reply, timing: Timing, head: Head) -> None:
-    """Send the complete answer at its end."""
     while not runs.done:
         pieces = await runs.next(timing.keep_alive)
         head = head.after(pieces)
@@ -58,7 +57,6 @@ class _Straight:
         return True
 
     def written(self) -> None:
-        """Note that bytes were sent to the client."""
         self.written_at = self._loop.time()
 
     def silent_for(self, seconds: float) -> float:
@@ -112,18 +110,15 @@ def _sign(stream: Stream, comments: bool) -> bytes:
 
 
 def refuse(objection: Objection) -> bytes:
-    """Return the answer to a client that has no request."""
     error = DEFAULT.rendered(refused(objection))
     return protocol.answer(error.status, JSON, error.body, error.headers)
 
 
 async def send_error(send: Send, error: RenderedError) -> None:
-    """Send an answer that is an error from its first byte."""
     await send_json(send, error.status, error.body, error.headers)
 
 
 async def send_json(send: Send, status: int, body: bytes, headers: Headers = ()) -> None:
-    """Send an answer that is one JSON object."""
     start: Message = {
         "type": "http.response.start",
         "status": status,

@@ -23,7 +23,6 @@ _KEY_HEADERS = (b"x-api-key", b"api-key")
 
 
 def caller_of(scope: Scope) -> Caller:
-    """Return who sends a request."""
     caller: Caller = scope[SCOPE_KEY]
     return caller
 
@@ -102,8 +101,6 @@ def _is_local(address: str) -> bool:
 
 
 class OwnCatalog:
-    """The models that a caller may use."""
-
     def __init__(self, catalog: Catalog, caller: Caller) -> None:
         self._catalog = catalog
         self._caller = caller
@@ -122,5 +119,4 @@ class OwnCatalog:
 
 
 def catalog_for(caller: Caller, catalog: Catalog) -> Catalog:
-    """Return the part of the catalog that a caller may use."""
     return OwnCatalog(catalog, caller) if caller.key is not None and caller.key.models else catalog

@@ -7,7 +7,6 @@ import functools
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 from reconciler.gateway.errors import too_large, undecodable, unknown_coding
 
@@ -26,23 +25,8 @@ _WINDOW_LOG_MAX = 23
 """The 8 MiB that a decoder of zstd needs for HTTP (RFC 9659)."""
 
 
-class _Decoder(Protocol):
-    """The interface of the standard library's decoders since ``lzma``."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def needs_input(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, max_length: int) -> bytes: ...
-
-
 class _Inflated:
-    """The decoder of ``zlib``, which is older than that interface."""
+    """The decoder of ``zlib`` with the interface of the standard library's others, which are newer."""
 
     def __init__(self, bits: int) -> None:
         self._zlib = zlib.decompressobj(bits)
@@ -60,6 +44,9 @@ class _Inflated:
         part = self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
         self.needs_input = len(part) < max_length
         return part
+
+
+_Decoder = _Inflated | zstd.ZstdDecompressor
 
 
 def _gzip(_: bytes) -> _Decoder:

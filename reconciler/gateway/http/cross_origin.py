@@ -25,7 +25,6 @@ cookies."""
 
 
 def allowed(origin: str, origins: Collection[str]) -> bool:
-    """Return whether pages of ``origin`` may use the endpoint."""
     return origin in origins or "*" in origins
 
 

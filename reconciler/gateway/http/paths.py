@@ -16,8 +16,6 @@ from reconciler.gateway.dialects.dialect import Dialect
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One method of one path."""
-
     method: str
     path: str
     """``{name:path}`` stands for a name that may have slashes in it."""
@@ -42,7 +40,6 @@ class Paths:
         self._open = frozenset(each.path for each in endpoints if each.open)
 
     def routes(self) -> list[Route]:
-        """Return the endpoints as Starlette's routes."""
         return [Route(each.path, each.app, methods=[each.method]) for each in self._endpoints]
 
     def plain(self) -> dict[tuple[str, str], ASGIApp]:
@@ -55,11 +52,9 @@ class Paths:
         }
 
     def names(self) -> frozenset[str]:
-        """Return the paths as the table has them."""
         return frozenset(each.path for each in self._endpoints)
 
     def open(self, path: str) -> bool:
-        """Return whether ``path`` needs no key."""
         return path in self._open
 
     def dialect(self, path: str) -> Dialect:

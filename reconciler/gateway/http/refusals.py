@@ -46,7 +46,6 @@ class ForeignPages:
         self._origins = origins
 
     def refusal(self, scope: Scope) -> ApiError | None:
-        """Return why a request is refused; None if it is not."""
         origins, keys = _given(scope, b"origin"), self._keys()
         if keys and not origins:
             return None

@@ -26,7 +26,6 @@ class Caller:
         return self.key.name if self.key is not None else ""
 
     def may_use(self, model: str) -> bool:
-        """Return whether it may use a deployment."""
         return self.key is None or self.key.may_use(model)
 
 

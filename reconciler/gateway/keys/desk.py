@@ -62,11 +62,9 @@ class Ticket:
         self._desk.close(self, self.grant, usage, never_began)
 
     def usage(self) -> Usage:
-        """Return the tokens of the request so far."""
         return self._metered.usage(self._answers)
 
     def end(self, error: ApiError) -> None:
-        """End the request with an error."""
         self._metered.end(error)
 
 
@@ -119,7 +117,6 @@ class Desk:
 
     @property
     def busy(self) -> bool:
-        """Return whether a request of a key runs."""
         return bool(self._open)
 
     def follow(self, ring: KeyRing | None) -> None:
@@ -158,12 +155,10 @@ class Desk:
                 ticket.end(error)
 
     def now(self) -> Moment:
-        """Return the time by both clocks."""
         return Moment(self._monotonic(), self._wall())
 
 
 def _refusal(key: AccessKey, refusal: Refusal, tokens: int) -> ApiError:
-    """Return the error for a request that its key may not begin now."""
     limits, seconds = refusal.limits, refusal.retry_seconds
     retry_after = math.ceil(seconds) if math.isfinite(seconds) else None
     if refusal.limit is Limit.DAY and retry_after is None:
@@ -172,7 +167,6 @@ def _refusal(key: AccessKey, refusal: Refusal, tokens: int) -> ApiError:
 
 
 def _said(key: AccessKey, limit: Limit, limits: KeyLimits, tokens: int) -> str:
-    """Return the message about the limit that was met."""
     name = f"the API key {key.name!r}"
     match limit:
         case Limit.PARALLEL:

@@ -23,8 +23,6 @@ PARALLEL_RETRY_SECONDS = 1.0
 
 
 class Limit(Enum):
-    """The limits of a key."""
-
     PARALLEL = "parallel_requests"
     REQUESTS = "requests_per_minute"
     TOKENS = "tokens_per_minute"
@@ -82,8 +80,6 @@ class Ledger(Protocol):
 
 
 class Account:
-    """The use of one key."""
-
     __slots__ = ("_other", "day", "open", "requests", "reserved", "tokens", "used_today")
 
     def __init__(self) -> None:
@@ -136,21 +132,29 @@ class Account:
         return None
 
     def figures(self, limits: KeyLimits, now: Moment) -> Figures:
-        """Return the rest of the limits."""
-        requests = tokens = None
-        if limits.requests_per_minute is not None:
-            requests = _figure(self.requests, limits.requests_per_minute, now)
-        if limits.tokens_per_minute is not None:
-            tokens = _figure(self.tokens, limits.tokens_per_minute, now)
-        elif limits.tokens_per_day is not None:
-            left = limits.tokens_per_day - self.used_today - self.reserved
-            tokens = Figure(limits.tokens_per_day, max(0, left), DAY_SECONDS - now.wall % DAY_SECONDS)
-        return Figures(requests, tokens, now.wall)
+        requests_reset = self.requests.reset_in(now.monotonic)  # forgets what no longer counts in ``total``
+        tokens_reset = self.tokens.reset_in(now.monotonic)
+        requests, tokens = (self.requests.total, requests_reset), (self.tokens.total, tokens_reset)
+        return figures_of(limits, requests, tokens, self.used_today + self.reserved, now.wall)
 
 
-def _figure(window: Window, limit: int, now: Moment) -> Figure:
-    reset = window.reset_in(now.monotonic)
-    return Figure(limit, max(0, limit - window.total), reset)
+def figures_of(
+    limits: KeyLimits, requests: tuple[float, float], tokens: tuple[float, float], today: float, wall: float
+) -> Figures:
+    """Return the rest of the limits. ``requests`` and ``tokens``: those of the last minute, and the seconds until all of
+    them are over. ``today``: the day's tokens."""
+    of_requests = of_tokens = None
+    if limits.requests_per_minute is not None:
+        of_requests = _figure(limits.requests_per_minute, *requests)
+    if limits.tokens_per_minute is not None:
+        of_tokens = _figure(limits.tokens_per_minute, *tokens)
+    elif limits.tokens_per_day is not None:
+        of_tokens = _figure(limits.tokens_per_day, today, DAY_SECONDS - wall % DAY_SECONDS)
+    return Figures(of_requests, of_tokens, wall)
+
+
+def _figure(limit: int, taken: float, reset: float) -> Figure:
+    return Figure(limit, max(0, limit - int(taken)), reset)
 
 
 def share_of(limits: KeyLimits, gateways: int) -> KeyLimits:
@@ -178,7 +182,6 @@ class MemoryLedger:
         self._accounts: dict[str, Account] = {}
 
     async def reserve(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
-        """Count a request that begins, and the tokens that it may take. A refused request is not counted."""
         return self.decide(name, limits, tokens, now)
 
     def decide(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
@@ -190,7 +193,6 @@ class MemoryLedger:
         return Grant(tokens, account.begin(tokens, now), account.figures(share, now))
 
     def settle(self, name: str, grant: Grant, tokens: int, now: Moment) -> None:
-        """Replace the reserved tokens of a request by those that it took."""
         account = self.account(name, now)
         account.open -= 1
         account.reserved -= grant.tokens
@@ -199,7 +201,6 @@ class MemoryLedger:
         account.tokens.correct(grant.second, tokens - grant.tokens)
 
     def release(self, name: str, grant: Grant, now: Moment) -> None:
-        """Forget a request that never began: neither it nor its tokens count."""
         self.settle(name, grant, 0, now)
         account = self._accounts[name]
         account.requests.forget(now.monotonic)
@@ -212,7 +213,6 @@ class MemoryLedger:
         }
 
     def add(self, name: str, day: int, tokens: int) -> None:
-        """Count tokens of a day that were used elsewhere, or before."""
         account = self._accounts.setdefault(name, Account())
         latest = max(day, account.day)
         account.begin_day(day * DAY_SECONDS)

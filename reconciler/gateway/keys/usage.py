@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
@@ -29,7 +30,6 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """Return all tokens that count."""
         return self.prompt + self.completion
 
 
@@ -68,8 +68,6 @@ class KeyCounts:
 
 
 class Book:
-    """The counts of all keys."""
-
     def __init__(self) -> None:
         self._counts: dict[str, KeyCounts] = {}
         self.changes = 0
@@ -82,7 +80,6 @@ class Book:
         counts.last_used = wall
 
     def seen(self, name: str, wall: float) -> None:
-        """Note that a key was used."""
         self._of(name, wall).last_used = wall
 
     def never_began(self, name: str, wall: float) -> None:
@@ -91,7 +88,6 @@ class Book:
         counts.requests_today -= counts.requests_today > 0  # it may be in the count of the day before
 
     def ended(self, name: str, usage: Usage, wall: float) -> None:
-        """Count a request that has ended, and its tokens."""
         counts = self._of(name, wall)
         counts.requests += 1
         counts.prompt += usage.prompt
@@ -99,7 +95,6 @@ class Book:
         counts.tokens_today += usage.total
 
     def refused(self, name: str, limit: Limit, wall: float) -> None:
-        """Count a request that exceeded a limit."""
         self._of(name, wall).refused[limit] += 1
 
     def keep(self, names: frozenset[str]) -> None:
@@ -131,7 +126,6 @@ class Book:
         self.changes += 1
 
     def counts(self) -> Mapping[str, KeyCounts]:
-        """Return the counts by the keys' names."""
         return self._counts
 
     def _of(self, name: str, wall: float) -> KeyCounts:
@@ -151,18 +145,13 @@ class KeyMetrics(Collector):
         self._wall = wall
 
     def collect(self) -> Iterable[Metric]:
-        requests = CounterMetricFamily(
-            "reconciler_key_requests", "Requests of a key that have ended.", labels=("key",)
-        )
+        counter = functools.partial(CounterMetricFamily, labels=("key",))
+        requests = counter("reconciler_key_requests", "Requests of a key that have ended.")
         refused = CounterMetricFamily(
             "reconciler_key_refused", "Requests of a key that were over a limit.", labels=("key", "limit")
         )
-        prompt = CounterMetricFamily(
-            "reconciler_key_prompt_tokens", "Tokens of a key's prompts.", labels=("key",)
-        )
-        completion = CounterMetricFamily(
-            "reconciler_key_generation_tokens", "Tokens generated for a key.", labels=("key",)
-        )
+        prompt = counter("reconciler_key_prompt_tokens", "Tokens of a key's prompts.")
+        completion = counter("reconciler_key_generation_tokens", "Tokens generated for a key.")
         today = GaugeMetricFamily(
             "reconciler_key_tokens_today", "Tokens of a key on this day (UTC).", labels=("key",)
         )

@@ -76,7 +76,6 @@ class Entry:
 
 
 def note_runs(scope: Scope, model: str, runs: Runs) -> None:
-    """Note the generation of the answer to a request."""
     entry: Entry | None = scope.get(SCOPE_KEY)
     if entry is not None:
         entry.model, entry.runs = model[:NAME_CHARACTERS], runs
@@ -89,7 +88,6 @@ def noting(scope: Scope) -> Callable[[bytes], None] | None:
 
 
 def note_error(scope: Scope, error: ApiError) -> None:
-    """Note the error that ends a request."""
     entry: Entry | None = scope.get(SCOPE_KEY)
     if entry is not None:
         entry.error = error.code or error.kind

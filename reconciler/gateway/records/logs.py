@@ -31,7 +31,6 @@ class Logs:
         return self._dropped + sum(writer.dropped for writer in (self.access, self.content) if writer)
 
     def follow(self, declared: AccessLog | None) -> None:
-        """Write the logs that are declared now."""
         self.access = self._follow(self.access, ACCESS, declared)
         self.content = self._follow(
             self.content, CONTENT, declared if declared and declared.content else None

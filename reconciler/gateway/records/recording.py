@@ -24,8 +24,6 @@ def begin(logs: Logs, scope: Scope) -> Recording | None:
 
 
 class Recording:
-    """One request on its way."""
-
     def __init__(self, logs: Logs, scope: Scope) -> None:
         self._logs = logs
         self._scope = scope
@@ -51,7 +49,6 @@ class Recording:
         return recorded
 
     def sent(self, body: bytes) -> None:
-        """Record a part of the answer's body."""
         if body and self._first_byte is None:
             self._first_byte = self._clock() - self._began
         self.entry.sent += len(body)

@@ -61,7 +61,6 @@ class Affinity(Generic[K]):
         self._groups: OrderedDict[bytes, K] = OrderedDict()
 
     def note(self, begins: Beginnings, group: K) -> None:
-        """Remember that a group reads a request."""
         for digest in reversed(begins):
             self._groups[digest] = group
             self._groups.move_to_end(digest)

@@ -23,8 +23,7 @@ from reconciler.wire.generation import (
     Machine,
 )
 
-from .delta_frame import plain_delta
-from .request_frame import request_frame
+from .rank_frames import plain_delta, request_frame
 from .timeouts import Timing
 
 log = logging.getLogger(__name__)
@@ -34,7 +33,6 @@ Key = tuple[Machine | None, str, int]
 
 
 def key_of(backend: Backend) -> Key:
-    """Return the key of the connection to a backend."""
     return backend.machine, backend.socket, backend.epoch
 
 
@@ -82,17 +80,14 @@ class RankConnection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests that it works on."""
         return len(self._listeners)
 
     @property
     def ready(self) -> bool:
-        """Return whether a request can be sent now."""
         return self._connection is not None and not self._connection.paused and not self.draining
 
     @property
     def opening(self) -> bool:
-        """Return whether it is being connected."""
         return self._opening is not None
 
     def silent(self, now: float, seconds: float) -> bool:

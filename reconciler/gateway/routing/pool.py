@@ -83,7 +83,7 @@ class Pool:
     @property
     def hold_seconds(self) -> float:
         """The longest time that a request waits for a group."""
-        return self.file.current.hold_seconds if self.file.current is not None else 0.0
+        return self.file.current.hold_seconds
 
     def find(self, name: str) -> Route | None:
         """Return the route of a name, or None. An unknown name is looked up in the file once more."""
@@ -155,7 +155,6 @@ class Pool:
         self._running[run] = None
 
     def leave(self, run: Waiter) -> None:
-        """Forget ``run``."""
         self._running.pop(run, None)
         self._held.pop(run, None)
 
@@ -224,8 +223,6 @@ class Pool:
 
     def _follow(self) -> None:
         """Connect to the backends of the current routes, and withdraw all others."""
-        if self.file.current is None:
-            return
         backends = [backend for route in self.file.current.routes for backend in route.backends]
         wanted = {key_of(backend): backend for backend in backends}
         for key in [key for key in self._connections if key not in wanted]:
@@ -251,7 +248,6 @@ class Pool:
     # --- suspicion ---------------------------------------------------------------------------------
 
     def suspects(self, model: str) -> Suspects:
-        """Return the suspects of a model."""
         found = self._suspects.get(model)
         if found is None:
             found = self._suspects[model] = Suspects(model)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Generic, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from reconciler.gateway.errors import (
     ApiError,
@@ -57,11 +58,9 @@ class Tokens:
     _before: Tokens | None = field(default=None, repr=False)
 
     def plus(self, more: tuple[int, ...]) -> Tokens:
-        """Return these tokens and ``more`` after them."""
         return Tokens(self.count + len(more), more, self) if more else self
 
     def ids(self) -> tuple[int, ...]:
-        """Return all of them in order."""
         parts: list[tuple[int, ...]] = []
         tokens: Tokens | None = self
         while tokens is not None:
@@ -82,9 +81,11 @@ class Attempt(Generic[C]):
     accepted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Progress(Generic[C]):
-    """The result of all attempts so far. Times are in seconds of one monotonic clock."""
+class Progress(NamedTuple, Generic[C]):
+    """The result of all attempts so far. Times are in seconds of one monotonic clock.
+
+    A changed one is made for every token. ``dataclasses.replace`` would take several times as long as ``_replace``.
+    """
 
     deadline: float
     """The time when the request is given up unless a backend works on it."""
@@ -95,61 +96,14 @@ class Progress(Generic[C]):
     losses: int = 0
     """Attempts since the last new token that ended because of the backend."""
     attempts: int = 0
-    avoid: Mapping[C, float] = field(default_factory=dict)
+    avoid: Mapping[C, float] = MappingProxyType({})
     """Backends that failed this request, with the times when they may be tried again."""
     finish: str = ""
     """The reason of ``Finished``; empty while the answer continues."""
 
     def after(self, tokens: tuple[int, ...]) -> Progress[C]:
-        """Return the progress after further text with its tokens.
-
-        It is called for every token, and the three methods below for every request; ``replace`` would take several
-        times as long.
-        """
-        more = self.tokens.plus(tokens)
-        return Progress(
-            self.deadline, self.started, more, self.tool_calls, 0, self.attempts, self.avoid, self.finish
-        )
-
-    def begun(self) -> Progress[C]:
-        """Return the progress with one more attempt."""
-        more = self.attempts + 1
-        return Progress(
-            self.deadline,
-            self.started,
-            self.tokens,
-            self.tool_calls,
-            self.losses,
-            more,
-            self.avoid,
-            self.finish,
-        )
-
-    def accepted(self) -> Progress[C]:
-        """Return the progress once a backend has accepted the request."""
-        return Progress(
-            self.deadline,
-            True,
-            self.tokens,
-            self.tool_calls,
-            self.losses,
-            self.attempts,
-            self.avoid,
-            self.finish,
-        )
-
-    def finished(self, reason: str) -> Progress[C]:
-        """Return the progress at the end of the answer."""
-        return Progress(
-            self.deadline,
-            self.started,
-            self.tokens,
-            self.tool_calls,
-            self.losses,
-            self.attempts,
-            self.avoid,
-            reason,
-        )
+        """Return the progress after further text with its tokens."""
+        return self._replace(tokens=self.tokens.plus(tokens), losses=0)
 
     def avoided(self, now: float) -> Mapping[C, float]:
         """Return the backends that may not be tried yet."""
@@ -246,13 +200,13 @@ def seek(
 
 def postponed(progress: Progress[C], until: float, limits: Limits) -> Progress[C]:
     """Return the progress of a request that waits although a backend could take it: such a wait does not count."""
-    return replace(progress, deadline=max(progress.deadline, until + limits.hold_seconds))
+    return progress._replace(deadline=max(progress.deadline, until + limits.hold_seconds))
 
 
 def begin(progress: Progress[C], connection: C, name: str, now: float) -> tuple[Progress[C], Attempt[C]]:
     """Start the next attempt. ``name`` is the request's; each attempt adds its number to it."""
     attempt = Attempt(connection, f"{name}.{progress.attempts}", now)
-    return progress.begun(), attempt
+    return progress._replace(attempts=progress.attempts + 1), attempt
 
 
 # --- while a backend works on it ----------------------------------------------------------------------
@@ -282,14 +236,14 @@ def step(
         case Scored():
             return progress, attempt, Deliver(event)
         case Accepted():
-            return progress.accepted(), attempt, Ignore() if progress.started else Deliver(event)
+            return progress._replace(started=True), attempt, Ignore() if progress.started else Deliver(event)
         case ToolCall() if event.index >= progress.tool_calls:
-            return replace(progress, tool_calls=event.index + 1), attempt, Deliver(event)
+            return progress._replace(tool_calls=event.index + 1), attempt, Deliver(event)
         case Prefill() | ToolCall():
             return progress, attempt, Ignore()
         case Finished() if event.reason in _FINISHED:
             how = "repetition" if event.repeated else event.reason
-            return progress.finished(how), None, Done(event)
+            return progress._replace(finish=how), None, Done(event)
         case Failed():
             return _refused(progress, attempt, event, now, limits)
         case Finished() | Lost():
@@ -323,7 +277,7 @@ def _refused(
 
 def _lost(progress: Progress[C], attempt: Attempt[C], reason: str, now: float, limits: Limits) -> Next[C]:
     """Count a loss: a request that ends every group that takes it is given up."""
-    progress = replace(progress, losses=progress.losses + 1)
+    progress = progress._replace(losses=progress.losses + 1)
     if progress.losses >= limits.timing.losses_max:
         text = f"given up after {progress.losses} attempts without a new token: {reason}"
         return progress, None, Fail(internal(text))
@@ -333,9 +287,9 @@ def _lost(progress: Progress[C], attempt: Attempt[C], reason: str, now: float, l
 
 def _waiting(progress: Progress[C], attempt: Attempt[C], now: float, limits: Limits) -> Progress[C]:
     """Renew the deadline, but only if the backend had accepted the request."""
-    return replace(progress, deadline=now + limits.hold_seconds) if attempt.accepted else progress
+    return progress._replace(deadline=now + limits.hold_seconds) if attempt.accepted else progress
 
 
 def _avoiding(progress: Progress[C], attempt: Attempt[C], now: float, limits: Limits) -> Progress[C]:
     until = now + limits.timing.retry_same_backend
-    return replace(progress, avoid={**progress.avoided(now), attempt.connection: until})
+    return progress._replace(avoid={**progress.avoided(now), attempt.connection: until})

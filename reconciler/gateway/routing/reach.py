@@ -28,7 +28,6 @@ class Reach:
             await self._through_ssh().open(backend.machine, Path(backend.socket).name, protocol)
 
     def close(self) -> None:
-        """Close the connections to other machines."""
         if self._relays is not None:
             self._relays.close()
 

@@ -13,7 +13,6 @@ from reconciler.gateway.keys.caller import KeyRing
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import WireError, from_wire
 from reconciler.wire.generation import Route, Routes
-from reconciler.wire.hook import HookSecret
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +39,8 @@ class RoutesFile:
         self._path = path
         self._signature: tuple[int, int, int] | None = None
         self._by_name: dict[str, Route] = {}
-        self.current: Routes | None = None
+        self.current = Routes(SPOKEN[-1], 0, "", 0.0)
+        """Empty before there is a file."""
         self.ring: KeyRing | None = None
         """The keys in force; None if requests need none."""
 
@@ -82,7 +82,7 @@ class RoutesFile:
 
     def take(self, routes: Routes) -> bool:
         """Put routes into force. Returns whether they are: those of a replaced controller are not."""
-        if self.current is not None and routes.token < self.current.token:
+        if routes.token < self.current.token:
             tokens = f"its token is {routes.token}, the newest is {self.current.token}"
             log.warning("%s is ignored, a replaced controller wrote it: %s", self._path, tokens)
             return False
@@ -92,32 +92,16 @@ class RoutesFile:
         return True
 
     @property
-    def hosts(self) -> tuple[str, ...]:
-        """Return the further names of the endpoint for clients."""
-        return self.current.hosts if self.current is not None else ()
-
-    @property
-    def hook(self) -> HookSecret | None:
-        """Return the place of the webhook's secret; None if there is no webhook."""
-        return self.current.hook if self.current is not None else None
-
-    @property
-    def origins(self) -> tuple[str, ...]:
-        """Return the origins whose web pages may use the endpoint."""
-        return self.current.origins if self.current is not None else ()
-
-    @property
     def comments(self) -> bool:
         """Return whether streams have comments during pauses, rather than events."""
-        return self.current is not None and self.current.keep_alive == "comment"
+        return self.current.keep_alive == "comment"
 
     def find(self, name: str) -> Route | None:
-        """Return the route of a model's name or alias."""
         return self._by_name.get(name)
 
     def models(self) -> dict[str, Route]:
         """Return the route of each model by its own name."""
-        return {route.model: route for route in self.current.routes} if self.current is not None else {}
+        return {route.model: route for route in self.current.routes}
 
     def names(self) -> dict[str, Route]:
         """Return every name that clients may use, in the order of the file, names before aliases."""

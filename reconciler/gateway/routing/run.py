@@ -7,7 +7,6 @@ loss another group continues the answer (``Generate.resume``) and the client see
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -71,7 +70,8 @@ class Run:
         self._model = model
         self._generate = generate
         self._name = name
-        self._wake = wake
+        self.wake = wake
+        """Requests a call of ``next_look`` soon."""
         self.take: Callable[[Sequence[Delta]], bool] = lambda _: False
         """Called with further text if all text before it was taken. ``answers`` does not return text that this
         takes."""
@@ -137,7 +137,7 @@ class Run:
         self.suspicion.left()
         if self.timeline is not None:
             self.timeline.end(self.end, self._loop.time())
-        self._turn, self._wake, self.take = None, lambda: None, lambda _: False  # all lead back to it
+        self._turn, self.wake, self.take = None, lambda: None, lambda _: False  # all lead back to it
 
     def usage(self) -> Usage:
         """Return the tokens so far, including those that the client does not have yet. A question without computation
@@ -195,7 +195,7 @@ class Run:
                 timeline.on_event(event, now)
         if len(deltas) < len(events) or self._inbox or self._kept or not self.take(deltas):
             self._inbox.extend(events)
-            self._wake()
+            self.wake()
             return
         taken = self._taken = self._taken or []
         for delta in deltas:
@@ -207,21 +207,15 @@ class Run:
         self._inbox.append(Lost())
         if self._turn is not None:
             self._pool.turns.leave(self._turn)
-        self._wake()
+        self.wake()
 
     def abandon(self) -> None:
-        """Note that the client has gone."""
         self._abandoned = True
-
-    def wake(self) -> None:
-        """Request a call of ``next_look`` soon."""
-        self._wake()
 
     # --- turns -------------------------------------------------------------------------------------
 
     @property
     def tokens(self) -> int:
-        """Return the number of tokens of the answer so far."""
         return self._progress.tokens.count
 
     def read(self, unread: bool) -> None:
@@ -237,7 +231,7 @@ class Run:
         self._renew(now)
         if self.timeline is not None:
             self.timeline.give_way(now)
-        self._wake()
+        self.wake()
 
     def _note(self, event: Event) -> None:
         if isinstance(event, Accepted):
@@ -267,7 +261,7 @@ class Run:
 
     def _renew(self, now: float) -> None:
         """Renew the deadline: there is a group, but others go first."""
-        self._progress = dataclasses.replace(self._progress, deadline=now + self._pool.hold_seconds)
+        self._progress = self._progress._replace(deadline=now + self._pool.hold_seconds)
 
     # --- without an attempt ------------------------------------------------------------------------
 

@@ -82,7 +82,6 @@ class Runs:
 
     @property
     def done(self) -> bool:
-        """Return whether every choice is finished."""
         return all(run.done for run in self._runs)
 
     def __enter__(self) -> Runs:
@@ -123,7 +122,6 @@ class Runs:
             await self._sleep(min(return_at, look_at))
 
     def tally(self) -> Tally:
-        """Return the sums so far."""
         lines = [run.timeline for run in self._runs if run.timeline is not None]
         first = [line.first_token for line in lines if line.first_token is not None]
         return Tally(
@@ -136,14 +134,12 @@ class Runs:
         )
 
     def abandon(self) -> None:
-        """Note that the client has gone."""
         self._abandoned = True
         for run in self._runs:
             run.abandon()
         self._wake()
 
     def end(self, error: ApiError) -> None:
-        """End all of them with an error."""
         self._ended = error
         self._wake()
 

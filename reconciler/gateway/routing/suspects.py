@@ -185,12 +185,10 @@ class Suspects:
             self._trial = None
 
     def ended(self, attempt: str) -> None:
-        """Note that an attempt is over."""
         if self._trial is not None and self._trial.attempt == attempt:
             self._trial = None
 
     def left(self, run: str) -> None:
-        """Note that a run is over."""
         self._waiting.pop(run, None)
 
     # --- deaths ------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from reconciler.gateway.errors import ApiError, prompt_quarantined
+from reconciler.gateway.errors import prompt_quarantined
 from reconciler.gateway.events import Event
 from reconciler.wire.generation import Accepted, Backend, Delta, Generate
 
@@ -68,7 +68,7 @@ class Suspicion:
         suspects = self._court.suspects(model)
         if suspects.idle:
             return None
-        self._refuse(suspects)
+        self._refuse_quarantined(suspects)
         if not available:
             self._waits_since = None
             return None
@@ -76,30 +76,25 @@ class Suspicion:
         crowded = suspects.suspected(self.digest) and self._court.crowded(model, self)
         return suspects.turn(self._run, self.digest, now - self._waits_since, crowded, now)
 
-    def _refuse(self, suspects: Suspects) -> None:
+    def _refuse_quarantined(self, suspects: Suspects) -> None:
         wall = self._court.wall()
         entry = suspects.refused(self.digest, wall)
         if entry is not None:
-            raise self._refusal(len(entry.ended), entry.request, entry.until - wall)
-
-    def _refusal(self, groups: int, request: str, seconds: float) -> ApiError:
-        return prompt_quarantined(self._model, groups, request, max(1, round(seconds)))
+            seconds = max(1, round(entry.until - wall))
+            raise prompt_quarantined(self._model, len(entry.ended), entry.request, seconds)
 
     def sent(self, attempt: str, now: float) -> None:
-        """Note that an attempt begins."""
         self._attempt, self._tokens, self._cleared, self._waits_since = attempt, 0, False, None
         suspects = self._court.suspects(self._model)
         if not suspects.idle:
             suspects.begun(self._run, attempt, self.digest, now)
 
     def on_tokens(self, tokens: int) -> None:
-        """Count new tokens of the attempt."""
         self._tokens += tokens
         if not self._cleared and self._progressing():
             self._clear()
 
     def on_event(self, event: Event) -> None:
-        """Note an event of the attempt."""
         if isinstance(event, Delta):
             self.on_tokens(len(event.tokens))
         elif isinstance(event, Accepted):
@@ -136,7 +131,6 @@ class Suspicion:
             self._court.wake_held()
 
     def left(self) -> None:
-        """Note that the request is over."""
         if not self._model:
             return
         suspects = self._court.suspects(self._model)

@@ -106,6 +106,12 @@ class Gateways:
 
         await eventually(so)
 
+    async def serving(self, *options: str) -> asyncio.subprocess.Process:
+        """Start one, and wait until it serves."""
+        process = await self.start(*options)
+        await self.serves(process)
+        return process
+
     async def ask(
         self, http: aiohttp.ClientSession, said: str = "hello", secret: str = "", **fields: Any
     ) -> tuple[int, bytes]:

@@ -96,13 +96,13 @@ async def check_switches(**front: Any) -> None:
     """That nobody is refused, nothing is cut and all is counted once. ``front``: what the routes say of the endpoint."""
     limits = key(tokens_per_day=10**9, parallel_requests=3 * CLIENTS)
     async with gateways(tell, keys=(limits,), **front) as made:
-        await made.serves(await made.start())
+        await made.serving()
         await eventually(lambda: _shares(made))
         load = Load(made)
         async with load.running():
             for _ in range(SWITCHES):
                 await asyncio.sleep(0.5)
-                await made.serves(await made.start("--take-over"))
+                await made.serving("--take-over")
                 await asyncio.sleep(0.5)
         assert set(load.seen) == {"whole"}
         assert load.seen["whole"] > CLIENTS * SWITCHES

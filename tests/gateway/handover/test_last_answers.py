@@ -25,8 +25,7 @@ async def test_an_answer_that_is_being_worked_on_at_the_switch_is_the_last_of_it
 
 async def test_requests_that_were_sent_together_are_all_answered(start: Start) -> None:
     cluster = await start()
-    host, _, port = cluster.listen.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(*cluster.address)
     with contextlib.closing(writer):
         writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert b"connection: close" not in await reader.readuntil(b"\r\n\r\n")

@@ -14,11 +14,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from reconciler.gateway import files
+from reconciler.gateway import files, state_file
 from reconciler.gateway.handover import handing_over
 from reconciler.gateway.handover.channel import SOCKET, Channel
 from reconciler.gateway.handover.reports import Reports
-from reconciler.gateway.keys import usage_file
 from reconciler.gateway.keys.sharing import Sharing
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.gateway.server import serve
@@ -176,7 +175,7 @@ async def test_a_gateway_that_is_stopped_while_it_is_asked_leaves_nothing_behind
 async def test_a_gateway_that_drains_writes_no_file_and_reports_until_its_last_client_has_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(usage_file, "SAVED_SECONDS", 0.01)
+    monkeypatch.setattr(state_file, "SAVED_SECONDS", 0.01)
     monkeypatch.setattr(files, "FIGURES_SECONDS", 0.01)
     monkeypatch.setattr(handing_over, "REPORT_SECONDS", 0.1)
     async with serving() as (cluster, task), aiohttp.ClientSession(headers={"x-api-key": SECRET}) as kept:

@@ -43,8 +43,7 @@ async def test_a_gateway_without_a_certificate_takes_nothing_over_from_one_that_
     cluster = await start()
     file = self_signed(tmp_path)
     cluster.front = {"tls": Tls(str(file), str(file))}
-    cluster.route()
-    await cluster.until(cluster.up)
+    await cluster.routed()
     file.write_bytes(b"half of it")
     with pytest.raises(Invalid, match="no certificate in PEM form"):
         await serve(cluster.home, False, asyncio.Event(), Timing(), SOURCES, take_over=True)

@@ -17,6 +17,7 @@ from reconciler.gateway.keys.ledger import DAY_SECONDS, MemoryLedger
 from reconciler.gateway.keys.usage import Usage
 from reconciler.wire.figures import ModelFigures
 from reconciler.wire.keys import AccessKey
+from tests.gateway.keys.running import Running
 
 KEYS = ("agent", "laptop")
 NOON = 20_000.5 * DAY_SECONDS
@@ -34,29 +35,16 @@ MODELS = st.builds(
 FIGURES = st.lists(MODELS, unique_by=lambda each: each.model).map(tuple)
 
 
-class Request:
-    """A request whose tokens grow."""
-
-    def __init__(self) -> None:
-        self.so_far = Usage()
-
-    def usage(self, answers: int) -> Usage:
-        return self.so_far
-
-    def end(self, error: ApiError) -> None:
-        raise AssertionError("nobody ends it")
-
-
 class Gateway:
     """The counts of a gateway whose clock stands still."""
 
     def __init__(self) -> None:
         self.wall = NOON
         self.desk = Desk(lambda: self.wall, lambda: 1.0)
-        self._open: list[tuple[Ticket, Request]] = []
+        self._open: list[tuple[Ticket, Running]] = []
 
     def begin(self, key: str) -> None:
-        request = Request()
+        request = Running()
         ticket = asyncio.run(self.desk.admit(Caller(f"key {key}", AccessKey(key, ())), (), 1, request))
         self._open.append((ticket, request))
 

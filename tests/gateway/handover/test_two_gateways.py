@@ -36,13 +36,12 @@ async def test_nobody_is_refused_nothing_is_cut_and_all_is_counted() -> None:
 async def test_a_long_answer_is_finished_by_who_began_it_across_two_switches() -> None:
     tale = Tale()
     async with gateways(tale, keys=(key(tokens_per_day=10**9),)) as made:
-        first = await made.start()
-        await made.serves(first)
+        first = await made.serving()
         async with aiohttp.ClientSession() as http:
             asking = asyncio.create_task(made.ask(http, secret=SECRET, stream=True))
             await eventually(lambda: bool(made.ranks[0].asked))
             for _ in range(2):
-                await made.serves(await made.start("--take-over"))
+                await made.serving("--take-over")
             assert not asking.done()
             tale.go_on.set()
             status, body = await asking
@@ -61,11 +60,11 @@ async def test_a_long_answer_is_finished_by_who_began_it_across_two_switches() -
 async def test_use_of_the_old_gateway_counts_for_the_limits_at_the_new_one() -> None:
     tale = Tale()
     async with gateways(tale, keys=(key(tokens_per_day=USED + WORDS),)) as made:
-        await made.serves(await made.start())
+        await made.serving()
         async with aiohttp.ClientSession() as http, aiohttp.ClientSession() as new:
             asking = asyncio.create_task(made.ask(http, secret=SECRET, max_tokens=WORDS))
             await eventually(lambda: bool(made.ranks[0].asked))
-            await made.serves(await made.start("--take-over"))
+            await made.serving("--take-over")
             await eventually(lambda: made.used() == {"agent": 3 + WORDS // 2})
             assert (await made.ask(new, secret=SECRET, max_tokens=WORDS + WORDS // 2))[0] == 429
             tale.go_on.set()
@@ -77,18 +76,17 @@ async def test_use_of_the_old_gateway_counts_for_the_limits_at_the_new_one() -> 
 
 async def test_the_last_minute_counts_at_the_new_gateway() -> None:
     async with gateways(tell, keys=(key(requests_per_minute=2),)) as made:
-        await made.serves(await made.start())
+        await made.serving()
         async with aiohttp.ClientSession() as http, aiohttp.ClientSession() as new:
             assert (await made.ask(http, "3 3 stop", SECRET))[0] == 200
-            await made.serves(await made.start("--take-over"))
+            await made.serving("--take-over")
             assert (await made.ask(new, "3 3 stop", SECRET))[0] == 200
             assert (await made.ask(new, "3 3 stop", SECRET))[0] == 429
 
 
 async def test_who_asks_for_everything_and_then_dies_changes_nothing() -> None:
     async with gateways(tell, keys=(key(tokens_per_day=10**9),)) as made:
-        only = await made.start()
-        await made.serves(only)
+        only = await made.serving()
         async with aiohttp.ClientSession() as http:
             for _ in range(3):
                 channel = await connected(made.home)
@@ -104,7 +102,7 @@ async def test_who_asks_for_everything_and_then_dies_changes_nothing() -> None:
         assert made.owner() == only.pid
         await eventually(lambda: made.used() == {"agent": 6 * 12})
         assert "no gateway has taken over" in made.log
-        await made.serves(await made.start("--take-over"))
+        await made.serving("--take-over")
 
 
 async def connected(home: Path) -> Channel:
@@ -116,13 +114,11 @@ async def connected(home: Path) -> Channel:
 
 async def test_of_a_gateway_that_is_killed_while_it_finishes_counts_what_it_has_said() -> None:
     async with gateways(story(10_000, pause=0.02), keys=(key(),)) as made:
-        first = await made.start()
-        await made.serves(first)
+        first = await made.serving()
         async with aiohttp.ClientSession() as http:
             asking = asyncio.create_task(made.ask(http, secret=SECRET, stream=True))
             await eventually(lambda: bool(made.ranks[0].asked))
-            second = await made.start("--take-over")
-            await made.serves(second)
+            await made.serving("--take-over")
             await eventually(lambda: made.used().get("agent", 0) > 100)
             first.kill()
             with contextlib.suppress(aiohttp.ClientError):
@@ -135,18 +131,15 @@ async def test_of_a_gateway_that_is_killed_while_it_finishes_counts_what_it_has_
 async def test_a_gateway_that_is_killed_after_it_took_over_cuts_no_answer_of_the_one_before() -> None:
     tale = Tale()
     async with gateways(tale, keys=(key(tokens_per_day=10**9),)) as made:
-        first = await made.start()
-        await made.serves(first)
+        first = await made.serving()
         async with aiohttp.ClientSession() as http:
             asking = asyncio.create_task(made.ask(http, secret=SECRET, stream=True))
             await eventually(lambda: bool(made.ranks[0].asked))
-            second = await made.start("--take-over")
-            await made.serves(second)
+            second = await made.serving("--take-over")
             await eventually(lambda: made.used() == {"agent": 3 + WORDS // 2})
             second.kill()
             await second.wait()
-            third = await made.start("--take-over")
-            await made.serves(third)
+            await made.serving("--take-over")
             tale.go_on.set()
             status, body = await asking
             assert (status, body[-14:]) == (200, b"data: [DONE]\n\n")
@@ -156,13 +149,11 @@ async def test_a_gateway_that_is_killed_after_it_took_over_cuts_no_answer_of_the
 
 async def test_a_stop_ends_the_gateway_before_as_well() -> None:
     async with gateways(story(10_000, pause=0.05)) as made:
-        first = await made.start()
-        await made.serves(first)
+        first = await made.serving()
         async with aiohttp.ClientSession() as http:
             asking = asyncio.create_task(made.ask(http, stream=True))
             await eventually(lambda: bool(made.ranks[0].asked))
-            second = await made.start("--take-over")
-            await made.serves(second)
+            second = await made.serving("--take-over")
             second.send_signal(signal.SIGTERM)
             _, body = await asking
             assert b"shutting_down" in body
@@ -172,8 +163,7 @@ async def test_a_stop_ends_the_gateway_before_as_well() -> None:
 
 async def test_an_address_that_has_changed_is_moved_to_after_the_switch() -> None:
     async with gateways(tell) as made:
-        first = await made.start()
-        await made.serves(first)
+        first = await made.serving()
         os.kill(first.pid, signal.SIGSTOP)  # it does not see the new routes before it is asked
         before, made.listen = made.listen, f"127.0.0.1:{free_port()}"
         made.route()
@@ -193,22 +183,19 @@ async def test_an_address_that_has_changed_is_moved_to_after_the_switch() -> Non
 async def test_a_port_that_is_not_that_of_the_routes_is_kept_only_where_any_will_do() -> None:
     async with gateways(tell) as made:
         with socket.create_server(("127.0.0.1", int(made.listen.rpartition(":")[2]))):
-            first = await made.start("--any-port")
-            await made.serves(first)
+            first = await made.serving("--any-port")
         taken = made.state()["listen"]
         assert taken != made.listen
         strict = await made.start("--take-over")
         assert await strict.wait() == NOT_HANDED_OVER
         assert made.owner() == first.pid
-        second = await made.start("--any-port", "--take-over")
-        await made.serves(second)
+        await made.serving("--any-port", "--take-over")
         assert made.state()["listen"] == taken
 
 
 async def test_a_gateway_that_cannot_hand_over_is_told_from_one_that_fails() -> None:
     async with gateways(tell) as made:
-        first = await made.start()
-        await made.serves(first)
+        first = await made.serving()
         (made.home / "gateway.sock").unlink()
         second = await made.start("--take-over")
         assert await second.wait() == NOT_HANDED_OVER
@@ -218,8 +205,7 @@ async def test_a_gateway_that_cannot_hand_over_is_told_from_one_that_fails() -> 
 
 async def test_a_gateway_that_answers_nobody_is_not_waited_for() -> None:
     async with gateways(tell) as made:
-        first = await made.start()
-        await made.serves(first)
+        first = await made.serving()
         os.kill(first.pid, signal.SIGSTOP)
         second = await made.start("--take-over")
         assert await second.wait() == NOT_HANDED_OVER
@@ -227,8 +213,7 @@ async def test_a_gateway_that_answers_nobody_is_not_waited_for() -> None:
 
 async def test_other_versions_of_the_conversation_are_refused_before_anything_is_said() -> None:
     async with gateways(tell) as made:
-        only = await made.start()
-        await made.serves(only)
+        only = await made.serving()
         channel = await connected(made.home)
         await channel.send(Hello(NEW, (1, 99)))
         assert (await channel.receive(Hello)).versions == SPOKEN
@@ -241,8 +226,7 @@ async def test_other_versions_of_the_conversation_are_refused_before_anything_is
 
 async def test_an_older_gateway_that_runs_is_told_from_one_that_fails() -> None:
     async with gateways(tell) as made:
-        only = await made.start()
-        await made.serves(only)
+        only = await made.serving()
         (made.home / SOCKET).unlink()
 
         async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -41,8 +41,7 @@ async def hooked(start: Start) -> Cluster:
     cluster = await start()
     (cluster.home / "secret").write_text(SECRET + "\n")
     cluster.front["hook"] = HookSecret(file=str(cluster.home / "secret"))
-    cluster.route()
-    await cluster.until(cluster.up)
+    await cluster.routed()
     return cluster
 
 

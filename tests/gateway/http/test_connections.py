@@ -60,11 +60,10 @@ class Client:
 @asynccontextmanager
 async def clients(cluster: Cluster, count: int) -> AsyncIterator[list[Client]]:
     """So many connections, in the order in which they were made."""
-    host, _, port = cluster.listen.rpartition(":")
     made: list[Client] = []
     try:
         while len(made) < count:
-            made.append(Client(*await asyncio.open_connection(host, int(port))))
+            made.append(Client(*await asyncio.open_connection(*cluster.address)))
         yield made
     finally:
         for each in made:
@@ -181,8 +180,7 @@ async def test_who_is_refused_and_has_gone_already_makes_no_room_and_is_no_error
     cluster = await start(silent, limits=dataclasses.replace(LIMITS, in_all=1, of_one=1))
     asking = asyncio.create_task(cluster.post({"model": "llama", "messages": HELLO}))
     await cluster.ranks[0].until(lambda rank: len(rank.asked) == 1)
-    host, _, port = cluster.listen.rpartition(":")
-    socket.create_connection((host, int(port))).close()
+    socket.create_connection(cluster.address).close()
     async with client(cluster) as after_it:
         assert (await after_it.refusal())[0] == 503
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
@@ -239,12 +237,11 @@ def words(stream: bytes) -> list[int]:
 async def unread(cluster: Cluster, **fields: Any) -> AsyncIterator[socket.socket]:
     """A client that asks for a stream and reads nothing of it."""
     body = orjson.dumps({"model": "llama", "messages": HELLO, "stream": True, **fields})
-    host, _, port = cluster.listen.rpartition(":")
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.setblocking(False)
         loop = asyncio.get_running_loop()
-        await loop.sock_connect(sock, (host, int(port)))
+        await loop.sock_connect(sock, cluster.address)
         head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
         await loop.sock_sendall(sock, head.encode() + body)
         yield sock
@@ -275,8 +272,7 @@ async def test_a_place_in_the_batch_goes_from_who_does_not_read_to_who_waits_and
     limits = dataclasses.replace(LIMITS, unread_seconds=0.02)
     script = in_turn(all_but_the_end, story(3), much)
     cluster = await start(script, limits=limits, timing=Timing(shutdown=0.5, hello=60.0, routes_idle=0.02))
-    cluster.route(cluster.ranks[0], batch=1)
-    await cluster.until(cluster.up)
+    await cluster.routed(cluster.ranks[0], batch=1)
     async with unread(cluster) as sock:
         await cluster.ranks[0].until(lambda rank: bool(rank.asked))
         status, _, body = await cluster.post({"model": "llama", "messages": HELLO})

@@ -197,8 +197,7 @@ async def test_the_corpus_is_answered_in_tls_too(
     for path, text in zip((names.certificate, names.key), made(), strict=True):
         Path(path).write_bytes(text)
     cluster.front = {"tls": names}
-    cluster.route(*cluster.ranks)
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks)
     tls = ssl.create_default_context(cafile=names.certificate)
     for endpoint in (CHAT, MESSAGES, Endpoint("GET", "/v1/models")):
         plain = await plain_status(cluster, endpoint, tls)
@@ -294,8 +293,7 @@ async def test_a_large_body_is_decoded_while_others_are_answered(cluster: Cluste
 async def test_nothing_of_a_query_or_of_a_header_comes_into_the_log(start: Start) -> None:
     cluster = await start(answering, timing=QUICK)
     cluster.front = {"access_log": AccessLog(1 << 20, 86400.0, 3, 86400.0)}
-    cluster.route(*cluster.ranks)
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks)
     asked = [each for each in CORPUS if "secret" in "".join(each.head) + each.raw]
     assert asked
     for entry in asked:

@@ -30,8 +30,7 @@ async def opened(start: Start, *origins: str, keys: bool = False) -> Cluster:
     cluster = await start(story(1), timing=QUICK)
     cluster.front = {"origins": origins}
     secrets = (AccessKey("webui", (SecretHash(hash_of("sk-1")),)),)
-    cluster.route(*cluster.ranks, keys=secrets if keys else None)
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks, keys=secrets if keys else None)
     return cluster
 
 

@@ -59,8 +59,7 @@ class Asking:
     @classmethod
     async def begin(cls, cluster: Cluster, path: str = TEXT, **fields: Any) -> Asking:
         body = orjson.dumps({"model": "endless", **fields})
-        host, _, port = cluster.listen.rpartition(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
+        reader, writer = await asyncio.open_connection(*cluster.address)
         head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         return cls(reader, writer)

@@ -6,11 +6,9 @@ import asyncio
 import contextlib
 import os
 import resource
-import shutil
 import signal
 import ssl
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -46,13 +44,6 @@ HALF = b"GET /health HTTP/1.1\r\nhost: local"
 GREETING = b"\x16\x03\x01\x02\x00\x01\x00"
 """How a client begins to speak TLS; the rest of its first 512 bytes never comes."""
 WHOLE = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="r-"))
-    yield path
-    shutil.rmtree(path)
 
 
 @pytest.fixture

@@ -59,7 +59,8 @@ def assert_refused(status: int, body: Any, param: str | None, code: str | None =
         assert body["error"]["code"] == code
 
 
-REFUSED_COMPLETIONS: list[tuple[dict[str, Any], str | None, str | None]] = [
+Refused = tuple[dict[str, Any], str | None, str | None]
+REFUSED_COMPLETIONS: list[Refused] = [
     ({"prompt": ""}, "prompt", None),
     ({"prompt": [""]}, "prompt", None),
     ({"prompt": []}, "prompt", None),
@@ -85,15 +86,7 @@ REFUSED_COMPLETIONS: list[tuple[dict[str, Any], str | None, str | None]] = [
 ]
 
 
-async def test_a_completion_that_cannot_be_is_refused_by_name(
-    cluster: Cluster, subtests: pytest.Subtests
-) -> None:
-    for fields, param, code in REFUSED_COMPLETIONS:
-        with subtests.test(repr(fields)[:60]):
-            assert_refused(*await ask(cluster, TEXT, **fields), param, code)
-
-
-REFUSED_CHATS: list[tuple[dict[str, Any], str | None, str | None]] = [
+REFUSED_CHATS: list[Refused] = [
     ({"messages": []}, "messages", None),
     ({"messages": [{"role": "user", "content": "word " * 2000}]}, "messages", "context_length_exceeded"),
     ({"messages": HELLO, "stop": [5]}, "stop", None),
@@ -112,13 +105,7 @@ REFUSED_CHATS: list[tuple[dict[str, Any], str | None, str | None]] = [
 ]  # fmt: skip
 
 
-async def test_a_chat_that_cannot_be_is_refused_by_name(cluster: Cluster, subtests: pytest.Subtests) -> None:
-    for fields, param, code in REFUSED_CHATS:
-        with subtests.test(repr(fields)[:60]):
-            assert_refused(*await ask(cluster, CHAT, **fields), param, code)
-
-
-REFUSED_RESPONSES: list[tuple[dict[str, Any], str | None, str | None]] = [
+REFUSED_RESPONSES: list[Refused] = [
     ({"input": []}, "input", None),
     ({"input": "word " * 2000}, "input", "context_length_exceeded"),
     ({"input": "a", "stop": [5]}, "stop", None),
@@ -132,12 +119,17 @@ REFUSED_RESPONSES: list[tuple[dict[str, Any], str | None, str | None]] = [
 ]  # fmt: skip
 
 
-async def test_a_response_that_cannot_be_is_refused_by_name(
-    cluster: Cluster, subtests: pytest.Subtests
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [(TEXT, REFUSED_COMPLETIONS), (CHAT, REFUSED_CHATS), (RESPONSES, REFUSED_RESPONSES)],
+    ids=["completion", "chat", "response"],
+)
+async def test_what_cannot_be_is_refused_by_name(
+    cluster: Cluster, subtests: pytest.Subtests, path: str, refused: list[Refused]
 ) -> None:
-    for fields, param, code in REFUSED_RESPONSES:
+    for fields, param, code in refused:
         with subtests.test(repr(fields)[:60]):
-            assert_refused(*await ask(cluster, RESPONSES, **fields), param, code)
+            assert_refused(*await ask(cluster, path, **fields), param, code)
 
 
 BROKEN_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": '}}
@@ -334,8 +326,7 @@ async def test_no_token_given_is_out_of_context_and_the_default_is_the_rest_of_i
 
 async def raw(cluster: Cluster, request: bytes) -> bytes:
     """What the gateway answers to bytes, until it closes the connection."""
-    host, _, port = cluster.listen.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(*cluster.address)
     writer.write(request)
     async with asyncio.timeout(30):
         answer = await reader.read()

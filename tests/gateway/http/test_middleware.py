@@ -114,8 +114,7 @@ async def test_names_of_this_machine_and_those_of_the_manifest_are_served(start:
         "[fd00::2]:8400",
         *machine,
     )
-    cluster.route(cluster.ranks[0], hosts=("ai.example.com",))
-    await cluster.until(cluster.up)
+    await cluster.routed(cluster.ranks[0], hosts=("ai.example.com",))
     for host in (
         *own,
         *CONTAINER_NAMES,
@@ -132,8 +131,7 @@ async def test_names_of_this_machine_and_those_of_the_manifest_are_served(start:
 
 async def test_a_client_of_http_1_0_names_no_host(start: Start) -> None:
     cluster = await start(story(1))
-    host, _, port = cluster.listen.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(*cluster.address)
     writer.write(b"GET /health HTTP/1.0\r\n\r\n")
     async with asyncio.timeout(20):
         assert (await reader.read()).startswith(b"HTTP/1.1 200")

@@ -15,10 +15,9 @@ from tests.gateway.rank_double import story
 
 async def test_a_body_too_large_is_413_before_its_end(start: Start) -> None:
     cluster = await start(story(1))
-    host, _, port = cluster.listen.rpartition(":")
     chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
     for said, sent in [(b"content-length: 12582913", b""), (b"transfer-encoding: chunked", chunk * 13)]:
-        reader, writer = await asyncio.open_connection(host, int(port))
+        reader, writer = await asyncio.open_connection(*cluster.address)
         writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n" + said + b"\r\n\r\n" + sent)
         async with asyncio.timeout(20):
             assert (await reader.readline()).startswith(b"HTTP/1.1 413")
@@ -41,8 +40,7 @@ async def test_a_prompt_of_many_megabytes_passes_and_one_that_outgrows_a_frame_i
 
 async def test_a_body_that_never_comes_is_408(start: Start) -> None:
     cluster = await start(story(1), timing=Timing(body=0.2, shutdown=0.5))
-    host, _, port = cluster.listen.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(*cluster.address)
     writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
     assert (await reader.readline()).startswith(b"HTTP/1.1 408")
     writer.close()

@@ -89,8 +89,7 @@ async def test_who_wants_comments_gets_them_and_nothing_else_is_different(
     cluster: Cluster, path: str
 ) -> None:
     cluster.front = {"keep_alive": "comment"}
-    cluster.route(*cluster.ranks)
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks)
     told = await events(cluster, path)
     comments = [event for event in told if event == b": keep-alive"]
     assert len(comments) > 10

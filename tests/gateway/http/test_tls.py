@@ -59,8 +59,7 @@ def pair(tmp_path: Path) -> Pair:
 async def sealed(cluster: Cluster, pair: Pair) -> None:
     """Have the gateway speak TLS from now on."""
     cluster.front = {"tls": pair.tls}
-    cluster.route(*cluster.ranks)
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks)
 
 
 def certificate_of(cluster: Cluster) -> dict[str, Any]:
@@ -72,8 +71,7 @@ def certificate_of(cluster: Cluster) -> dict[str, Any]:
 async def connection(
     cluster: Cluster, context: ssl.SSLContext
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    host, _, port = cluster.listen.rpartition(":")
-    return await asyncio.open_connection(host, int(port), ssl=context)
+    return await asyncio.open_connection(*cluster.address, ssl=context)
 
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
@@ -109,14 +107,12 @@ async def test_a_gateway_that_begins_to_declare_tls_keeps_its_address_and_speaks
     async with aiohttp.ClientSession() as session:
         assert await events(cluster, pair.trusting(), session) == told(4)
     assert await ask(state["endpoint"]) == FrontDoor(True)
-    host, _, port = cluster.listen.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(*cluster.address)
     writer.write(HEALTH)
     assert b"HTTP" not in await rest(reader)
     writer.close()
     cluster.front = {}
-    cluster.route(*cluster.ranks)
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks)
     assert (await cluster.samples())['reconciler_connections_ended_total{reason="handshake"}'] == 1
 
 
@@ -182,8 +178,7 @@ async def test_without_any_good_pair_nobody_connects_and_nothing_is_said_in_the_
         "expires_at": None,
         "problem": f"{pair.tls.certificate} has no certificate in PEM form",
     }
-    host, _, port = cluster.listen.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(*cluster.address)
     writer.write(HEALTH)
     assert await rest(reader) == b""
     writer.close()
@@ -196,8 +191,7 @@ async def test_the_endpoint_has_a_declared_name_of_the_certificate(start: Start,
     pair.put(*made(("ai.example.com", "*.example.com")))
     cluster = await start(limits=LIMITS, timing=QUICK)
     cluster.front = {"tls": pair.tls, "hosts": ("other.example.org", "ai.example.com")}
-    cluster.route()
-    await cluster.until(cluster.up)
+    await cluster.routed()
     port = cluster.listen.rpartition(":")[2]
     assert cluster.state()["endpoint"] == f"https://ai.example.com:{port}/v1"
 
@@ -209,8 +203,7 @@ async def test_handshakes_that_stall_are_unfinished_make_room_for_others_and_end
         limits=dataclasses.replace(LIMITS, in_all=10, of_one=10, head_seconds=1.0), timing=QUICK
     )
     await sealed(cluster, pair)
-    host, _, port = cluster.listen.rpartition(":")
-    stalled = [await asyncio.open_connection(host, int(port)) for _ in range(30)]
+    stalled = [await asyncio.open_connection(*cluster.address) for _ in range(30)]
     for _, writer in stalled[::2]:
         writer.write(b"\x16\x03\x01\x02\x00\x01")  # the first bytes of a greeting
     reader, writer = await connection(cluster, pair.trusting())
@@ -250,11 +243,10 @@ async def test_who_reads_nothing_is_noticed_below_tls_too_and_who_reads_slowly_i
     request = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(
         body
     )
-    host, _, port = cluster.listen.rpartition(":")
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768)
     raw.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(raw, (host, int(port)))
+    await asyncio.get_running_loop().sock_connect(raw, cluster.address)
     reader, writer = await asyncio.open_connection(
         sock=raw, ssl=pair.trusting(), server_hostname="localhost", limit=32_768
     )

@@ -17,7 +17,7 @@ from reconciler.wire.keys import AccessKey, SecretHash, hash_of, secret_of
 from tests.gateway.conftest import Cluster, Start
 from tests.gateway.rank_double import Turn, eventually
 
-from .test_limits import figures, written
+from .test_limits import written
 
 KEYS = ("whole", "several", "left", "wild", "wrong")
 SECRETS = {name: secret_of(bytes([number] * 32)) for number, name in enumerate(KEYS, 10)}
@@ -138,8 +138,7 @@ async def test_mixed_requests_are_accounted_for_to_the_token(start: Start, count
     cluster = await start(tell, tell)
     keys = [AccessKey(name, (SecretHash(hash_of(secret)),)) for name, secret in SECRETS.items()]
     reader = AccessKey("reader", (SecretHash(hash_of(READER)),), metrics=True)
-    cluster.route(*cluster.ranks, keys=(*keys, reader))
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks, keys=(*keys, reader))
     clients, room = Clients(cluster), asyncio.Semaphore(AT_A_TIME)
 
     async def in_turn(name: str) -> None:
@@ -168,11 +167,11 @@ async def test_mixed_requests_are_accounted_for_to_the_token(start: Start, count
 async def settled(cluster: Cluster) -> dict[str, float]:
     """The metrics once every request has ended."""
     for _ in range(500):
-        samples = await figures(cluster)
+        samples = await cluster.samples(**{"api-key": READER})
         running = [
             samples[f'vllm:num_requests_{what}{{model_name="llama"}}'] for what in ("running", "waiting")
         ]
         if not any(running):
             break
         await asyncio.sleep(0.02)
-    return await figures(cluster)
+    return await cluster.samples(**{"api-key": READER})

@@ -85,22 +85,19 @@ async def test_a_key_that_has_ended_says_how(cluster: Cluster) -> None:
             "newer secret",
         ),
     ]:
-        cluster.route(*cluster.ranks, keys=(made,))
-        await cluster.until(cluster.up)
+        await cluster.routed(*cluster.ranks, keys=(made,))
         status, found, text = await asked(cluster, **{"x-api-key": SECRET})
         assert (status, found) == (401, code)
         assert says in text
     overlap = AccessKey("webui", (SecretHash(hash_of(OTHER)), SecretHash(hash_of(SECRET), later)))
-    cluster.route(*cluster.ranks, keys=(overlap,))
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks, keys=(overlap,))
     for secret in (SECRET, OTHER):
         assert (await asked(cluster, **{"x-api-key": secret}))[0] == 200
 
 
 async def test_a_key_knows_only_the_models_that_it_may_use(cluster: Cluster) -> None:
     beside = Route("qwen", ("gpt-5",), 4096, 1_700_000_000)
-    cluster.route(*cluster.ranks, keys=(key(models=("llama",)),), beside=(beside,))
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks, keys=(key(models=("llama",)),), beside=(beside,))
     client = openai.AsyncOpenAI(base_url=cluster.url("/v1"), api_key=SECRET, max_retries=0)
     async with client:
         assert [model.id async for model in await client.models.list()] == ["llama", "gpt-4o"]
@@ -116,8 +113,7 @@ async def test_a_key_knows_only_the_models_that_it_may_use(cluster: Cluster) -> 
 
 async def test_probes_need_no_key_and_metrics_one_that_may_read_them(cluster: Cluster) -> None:
     reader = key("prometheus", OTHER, metrics=True)
-    cluster.route(*cluster.ranks, keys=(key(), reader))
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks, keys=(key(), reader))
     for path, secret, status in [
         ("/health", "", 200),
         ("/ready", "", 200),
@@ -144,8 +140,7 @@ async def test_with_keys_any_host_name_is_right_and_foreign_pages_stay_out(clust
 
 
 async def test_without_keys_secrets_are_not_looked_at(cluster: Cluster) -> None:
-    cluster.route(*cluster.ranks)
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks)
     assert (await asked(cluster))[0] == 200
     assert (await asked(cluster, Authorization="Bearer anything"))[0] == 200
 

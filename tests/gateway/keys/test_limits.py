@@ -18,7 +18,7 @@ from reconciler.gateway.errors import ApiError
 from reconciler.gateway.keys.caller import KeyRing
 from reconciler.gateway.keys.desk import Desk
 from reconciler.gateway.keys.usage import Usage
-from reconciler.gateway.keys.usage_file import UsageFile
+from reconciler.gateway.state_file import UsageFile
 from reconciler.wire.generation import Generate
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, hash_of, secret_of
 from tests.gateway.conftest import HELLO, Cluster, Start
@@ -32,11 +32,16 @@ def key(number: int = 0, **limits: int) -> AccessKey:
     return AccessKey(f"key-{number}", (secret,), limits=KeyLimits(**limits))
 
 
+async def endless(turn: Turn) -> None:
+    turn.accept()
+    turn.say("w ", 1)
+    await turn.hang()
+
+
 async def started(start: Start, script: Script, *keys: AccessKey, **options: Any) -> Cluster:
     """A gateway with keys on and one group."""
     cluster = await start(script, **options)
-    cluster.route(*cluster.ranks, keys=keys)
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks, keys=keys)
     return cluster
 
 
@@ -158,11 +163,6 @@ def written(cluster: Cluster) -> dict[str, int]:
 async def test_parallel_requests_are_bounded_and_a_client_that_goes_gives_its_place_back(
     start: Start,
 ) -> None:
-    async def endless(turn: Turn) -> None:
-        turn.accept()
-        turn.say("w ", 1)
-        await turn.hang()
-
     cluster = await started(start, endless, key(parallel_requests=1))
     async with client(cluster) as sdk:
         stream = await sdk.chat.completions.create(model="llama", messages=HELLO, stream=True)
@@ -181,19 +181,13 @@ async def test_parallel_requests_are_bounded_and_a_client_that_goes_gives_its_pl
 
 async def test_what_is_not_the_clients_fault_does_not_count(start: Start) -> None:
     cluster = await start(hold_seconds=0.1)
-    cluster.route(keys=(key(requests_per_minute=1),))
-    await cluster.until(cluster.up)
+    await cluster.routed(keys=(key(requests_per_minute=1),))
     for _ in range(3):
         status, _, body = await ask(cluster)
         assert (status, body["error"]["code"]) == (503, "model_loading")
 
 
 async def test_streams_of_a_key_that_is_revoked_end_and_say_why(start: Start) -> None:
-    async def endless(turn: Turn) -> None:
-        turn.accept()
-        turn.say("w ", 1)
-        await turn.hang()
-
     cluster = await started(start, endless, key(), key(1))
     async with client(cluster) as mine, client(cluster, 1) as others:
         stream = await mine.chat.completions.create(model="llama", messages=HELLO, stream=True)
@@ -226,18 +220,11 @@ async def test_each_key_has_its_own_figures_and_they_are_gone_with_it(start: Sta
     cluster = await started(start, story(3), key(requests_per_minute=1), key(1), reader)
     for number in (0, 0, 1):
         await ask(cluster, number)
-    samples = await figures(cluster)
+    samples = await cluster.samples(**{"api-key": SECRETS[3]})
     assert samples['reconciler_key_requests_total{key="key-0"}'] == 1
     assert samples['reconciler_key_refused_total{key="key-0",limit="requests_per_minute"}'] == 1
     assert samples['reconciler_key_prompt_tokens_total{key="key-1"}'] == len(PROMPT)
     assert samples['reconciler_key_generation_tokens_total{key="key-1"}'] == 3
     assert samples['reconciler_key_tokens_today{key="key-1"}'] == len(PROMPT) + 3
-    cluster.route(*cluster.ranks, keys=(key(), reader))
-    await cluster.until(cluster.up)
-    assert not [name for name in await figures(cluster) if "key-1" in name]
-
-
-async def figures(cluster: Cluster) -> dict[str, float]:
-    async with cluster.http.get(cluster.url("/metrics"), headers={"api-key": SECRETS[3]}) as answer:
-        lines = [line for line in (await answer.text()).splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+    await cluster.routed(*cluster.ranks, keys=(key(), reader))
+    assert not [name for name in await cluster.samples(**{"api-key": SECRETS[3]}) if "key-1" in name]

@@ -53,8 +53,7 @@ async def test_a_key_at_ten_times_its_limit_changes_anothers_median_by_less_than
 ) -> None:
     script = story(TOKENS, pause=TOKEN_SECONDS)
     cluster = await started(start, script, key(requests_per_minute=A_MINUTE), key(1))
-    cluster.route(*cluster.ranks, batch=BATCH, keys=(key(requests_per_minute=A_MINUTE), key(1)))
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks, batch=BATCH, keys=(key(requests_per_minute=A_MINUTE), key(1)))
     alone = await median(cluster)
     answers: Counter[int] = Counter()
     flooding = asyncio.create_task(flood(cluster, answers))

@@ -17,13 +17,11 @@ import orjson
 import pytest
 
 from reconciler.gateway.files import cannot_listen, write_state
-from reconciler.gateway.keys import usage_file
 from reconciler.gateway.keys.caller import Caller
 from reconciler.gateway.keys.desk import Desk
 from reconciler.gateway.keys.usage import Usage
-from reconciler.gateway.keys.usage_file import UsageFile
-from reconciler.gateway.routing import quarantine_file
 from reconciler.gateway.routing.routes import RoutesFile, parse_routes
+from reconciler.gateway.state_file import UsageFile, read_prompts, read_usage, write_prompts
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import WireError, to_wire
 from reconciler.wire.generation import Route, Routes
@@ -83,9 +81,9 @@ def test_routes_are_read_as_before(tmp_path: Path, caplog: pytest.LogCaptureFixt
             (tmp_path / "draft").replace(tmp_path / "routes.json")
         new = [file.refresh(), file.refresh()]
         shown = (
-            file.hosts,
-            file.hook,
-            file.origins,
+            file.current.hosts,
+            file.current.hook,
+            file.current.origins,
             file.comments,
             list(file.models()),
             [(each, route.model) for each, route in file.names().items()],
@@ -101,17 +99,17 @@ def test_files_of_state_are_read_and_written_as_before(
 ) -> None:
     lines, path = [], tmp_path / "state.json"
     for name, read, value in (
-        ("prompts", quarantine_file.read, QuarantinedPrompts(SPOKEN[-1], (PROMPT,))),
-        ("usage", usage_file.read, KeysUsage(SPOKEN[-1], (USED,))),
+        ("prompts", read_prompts, QuarantinedPrompts(SPOKEN[-1], (PROMPT,))),
+        ("usage", read_usage, KeysUsage(SPOKEN[-1], (USED,))),
     ):
         lines.append(f"{name} missing: {told(read(tmp_path / 'none'))} {said(caplog, tmp_path)}")
         for at, text in enumerate(spoiled(value)):
             path.write_bytes(text)
             lines.append(f"{name} {at}: {told(read(path))} {said(caplog, tmp_path)}")
     path.unlink()
-    quarantine_file.write(path, iter([PROMPT]))
+    write_prompts(path, iter([PROMPT]))
     lines.append(f"written: {path.read_text().strip()} {stat.S_IMODE(path.stat().st_mode):o}")
-    quarantine_file.write(tmp_path / "no" / "state.json", ())
+    write_prompts(tmp_path / "no" / "state.json", ())
     lines.append(f"no folder: {said(caplog, tmp_path)}")
     for state in ({"a": 1}, {"a": 1}, {"a": 2}):
         before = (tmp_path / "gateway.json").stat().st_mtime_ns if (tmp_path / "gateway.json").exists() else 0

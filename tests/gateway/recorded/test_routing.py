@@ -19,7 +19,6 @@ import pytest
 from reconciler.gateway.routing import affinity, fairness, prompts, suspects
 from reconciler.gateway.routing.affinity import Affinity, beginnings
 from reconciler.gateway.routing.defaults import settled, with_defaults
-from reconciler.gateway.routing.delta_frame import plain_delta
 from reconciler.gateway.routing.fairness import Turn, Turns, queue_of
 from reconciler.gateway.routing.progress import (
     Attempt,
@@ -33,7 +32,7 @@ from reconciler.gateway.routing.progress import (
     silent_at,
     step,
 )
-from reconciler.gateway.routing.request_frame import request_frame
+from reconciler.gateway.routing.rank_frames import plain_delta, request_frame
 from reconciler.gateway.routing.suspects import Group, Prompt, Suspects
 from reconciler.gateway.routing.suspicion import Suspicion
 from reconciler.gateway.routing.timeouts import Timing
@@ -86,8 +85,10 @@ PROGRESSES: dict[str, Progress[str]] = {
 
 
 def seen(progress: Progress[str]) -> str:
-    shown = dataclasses.replace(progress, tokens=Tokens())
-    return f"{told(shown)}{told(progress.tokens.ids())}{progress.tokens.count}"
+    usual = {**Progress._field_defaults, "avoid": None}
+    fields = progress._replace(tokens=Tokens())._asdict().items()
+    shown = " ".join(f"{name}={told(value)}" for name, value in fields if value != usual.get(name))
+    return f"Progress({shown}){told(progress.tokens.ids())}{progress.tokens.count}"
 
 
 def test_events_of_a_group_are_followed_as_before() -> None:

@@ -26,8 +26,7 @@ async def logging(start: Start, *scripts: Any, content: bool = False, keys: bool
     cluster = await start(*scripts, timing=QUICK)
     cluster.front = {"access_log": AccessLog(1 << 20, 86400.0, 3, 86400.0, content)}
     secrets = (AccessKey("webui", (SecretHash(hash_of(SECRET)),)),)
-    cluster.route(*cluster.ranks, keys=secrets if keys else None)
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks, keys=secrets if keys else None)
     return cluster
 
 
@@ -153,8 +152,7 @@ async def test_a_folder_that_cannot_be_written_costs_lines_and_no_request(start:
     cluster = await start(story(1), timing=QUICK)
     (cluster.home / "logs").write_text("in the way")
     cluster.front = {"access_log": BOUNDS}
-    cluster.route(*cluster.ranks)
-    await cluster.until(cluster.up)
+    await cluster.routed(*cluster.ranks)
     for _ in range(3):
         assert (await cluster.post(REQUEST))[0] == 200
 

@@ -309,8 +309,7 @@ async def test_a_client_that_goes_away_in_the_middle_of_a_stream_cancels_it(star
 async def test_a_client_that_goes_away_while_it_sends_has_asked_nothing(start: Start) -> None:
     cluster = await start(story(1))
     body = orjson.dumps(ASK)
-    host, _, port = cluster.listen.rpartition(":")
-    _, writer = await asyncio.open_connection(host, int(port))
+    _, writer = await asyncio.open_connection(*cluster.address)
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body) + 1}\r\n\r\n"
     writer.write(head.encode() + body)
     await asyncio.sleep(0.2)
@@ -345,8 +344,7 @@ async def test_a_finished_answer_cancels_nothing(start: Start) -> None:
 async def test_new_requests_avoid_a_group_that_stands_still_while_there_is_another(start: Start) -> None:
     cluster = await start(story(3), story(3))
     stuck, well = cluster.ranks
-    cluster.route(stuck, well, stall_seconds=0.5)
-    await cluster.until(cluster.up)
+    await cluster.routed(stuck, well, stall_seconds=0.5)
     stuck.script = silent
     hanging = [asyncio.create_task(text_of(cluster, stream=True))]
     while not stuck.asked:  # whichever was chosen for the first

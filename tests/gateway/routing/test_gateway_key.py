@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncssh
@@ -17,9 +15,7 @@ from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode
 from tests.gateway.conftest import let_in
 from tests.gateway.rank_double import RankDouble, eventually, stands_still, story
-from tests.needs import needing
-from tests.ports import free_port
-from tests.sshd import Sshd, sshd
+from tests.sshd import Sshd
 
 RANK = "r-000000000000.sock"
 IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024
@@ -27,34 +23,19 @@ IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024
 
 
 @pytest.fixture
-@needing("sshd")
-async def machine(tmp_path: Path) -> AsyncIterator[Sshd]:
-    async with sshd(tmp_path / "sshd", free_port()) as server:
-        yield server
-
-
-@pytest.fixture
-def short() -> Iterator[Path]:
-    """A path that leaves room for sockets."""
-    path = Path(tempfile.mkdtemp(prefix="r-"))
-    yield path
-    shutil.rmtree(path)
-
-
-@pytest.fixture
-async def key_of_gateway(machine: Sshd, short: Path) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """A connection as anybody has it who got hold of the gateway's key. The ranks are in ``short``."""
-    let_in(machine, short)
+async def key_of_gateway(machine: Sshd, home: Path) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    """A connection as anybody has it who got hold of the gateway's key. The ranks are in ``home``."""
+    let_in(machine, home)
     async with asyncssh.connect(
-        "127.0.0.1", machine.port, client_keys=[str(short / "keys" / "gateway")],
+        "127.0.0.1", machine.port, client_keys=[str(home / "keys" / "gateway")],
         known_hosts=None, config=None, agent_path=None,
     ) as connection:  # fmt: skip
         yield connection
 
 
 @pytest.fixture
-async def rank(short: Path) -> AsyncIterator[RankDouble]:
-    double = await RankDouble(short / RANK, story(3)).start()
+async def rank(home: Path) -> AsyncIterator[RankDouble]:
+    double = await RankDouble(home / RANK, story(3)).start()
     yield double
     await double.stop()
 
@@ -86,14 +67,14 @@ async def test_the_key_reaches_a_rank(rank: RankDouble, key_of_gateway: asyncssh
     ],
 )
 async def test_the_key_runs_nothing_and_reaches_no_other_socket(
-    rank: RankDouble, short: Path, key_of_gateway: asyncssh.SSHClientConnection, command: str | None
+    rank: RankDouble, home: Path, key_of_gateway: asyncssh.SSHClientConnection, command: str | None
 ) -> None:
     agent = await asyncio.start_unix_server(
-        lambda _, writer: writer.write(b"agent"), short / "a-000000000000.sock"
+        lambda _, writer: writer.write(b"agent"), home / "a-000000000000.sock"
     )
-    (short / "r-111111111111.sock").symlink_to(short / "a-000000000000.sock")
-    (short / "r-222222222222.sock").touch()
-    asked = command and command.format(folder=short, agent="a-000000000000.sock")
+    (home / "r-111111111111.sock").symlink_to(home / "a-000000000000.sock")
+    (home / "r-222222222222.sock").touch()
+    asked = command and command.format(folder=home, agent="a-000000000000.sock")
     done = await asyncio.wait_for(key_of_gateway.run(asked, input=""), 60)
     assert (done.exit_status, done.stdout) == (77, "")
     assert str(done.stderr).startswith("relay: ")
@@ -127,7 +108,7 @@ async def test_the_key_forwards_nothing_and_gets_no_terminal(
 
 
 async def test_a_rank_is_held_up_by_a_gateway_that_does_not_read(
-    machine: Sshd, short: Path, key_of_gateway: asyncssh.SSHClientConnection
+    machine: Sshd, home: Path, key_of_gateway: asyncssh.SSHClientConnection
 ) -> None:
     sent = 0
     piece = b"x" * 65536
@@ -141,7 +122,7 @@ async def test_a_rank_is_held_up_by_a_gateway_that_does_not_read(
                 sent += len(piece)
         writer.close()
 
-    flooding = await asyncio.start_unix_server(flood, short / RANK)
+    flooding = await asyncio.start_unix_server(flood, home / RANK)
     reader = _Reader()
     channel, _ = await key_of_gateway.create_session(lambda: reader, RANK, encoding=None)
     channel.pause_reading()

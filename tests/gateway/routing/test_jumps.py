@@ -17,7 +17,7 @@ from tests.gateway.rank_double import eventually, story, told
 from tests.needs import needing
 from tests.ports import free_port
 from tests.processes import command_of, descendants
-from tests.sshd import Sshd, make_key, sshd
+from tests.sshd import Sshd, make_key
 
 from .test_remote_ranks import ask
 
@@ -38,13 +38,6 @@ class Bastion:
     @property
     def authorized(self) -> str:
         return (self.server.place / ".ssh" / "authorized_keys").read_text()
-
-
-@pytest.fixture
-@needing("sshd")
-async def machine(tmp_path: Path) -> AsyncIterator[Sshd]:
-    async with sshd(tmp_path / "sshd", free_port()) as server:
-        yield server
 
 
 @pytest.fixture

@@ -88,8 +88,7 @@ async def test_it_waits_for_no_place_in_the_batch_and_takes_none(start: Start) -
         await (silent(turn) if turn.generate.question is None else read(turn))
 
     cluster = await start(busy, timing=QUICK)
-    cluster.route(cluster.ranks[0], batch=1)
-    await cluster.until(cluster.up)
+    await cluster.routed(cluster.ranks[0], batch=1)
     answering = asyncio.create_task(cluster.post({"model": "llama", "messages": HELLO}))
     await cluster.until(lambda: len(cluster.ranks[0].asked) == 1)
     assert (await count(cluster))[0] == 200

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,7 @@ from reconciler.wire.codec import Hello, to_wire
 from reconciler.wire.frames import encode
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import RankDouble, Turn, eventually, silent, story, told
-from tests.needs import needing
-from tests.ports import free_port
-from tests.sshd import Sshd, make_key, sshd
-
-
-@pytest.fixture
-@needing("sshd")
-async def machine(tmp_path: Path) -> AsyncIterator[Sshd]:
-    async with sshd(tmp_path / "sshd", free_port()) as server:
-        yield server
+from tests.sshd import Sshd, make_key
 
 
 async def ask(cluster: Cluster) -> str:

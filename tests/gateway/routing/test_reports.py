@@ -85,8 +85,7 @@ async def test_a_request_that_waits_for_its_turn_says_so(start: Start) -> None:
         turn.finish()
 
     cluster = await start(long)
-    cluster.route(cluster.ranks[0], batch=1)
-    await cluster.until(cluster.up)
+    await cluster.routed(cluster.ranks[0], batch=1)
     first = asyncio.create_task(chunks(cluster))
     await cluster.until(lambda: len(cluster.ranks[0].asked) == 1)
     second = asyncio.create_task(chunks(cluster))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -14,10 +12,10 @@ from reconciler.gateway.events import Answer
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.run import Run
 from reconciler.wire.frames import FRAME_BYTES_MAX
-from reconciler.wire.generation import Delta, Generate, Route
-from tests.gateway.rank_double import RankDouble, Script, Turn, eventually, silent, story
+from reconciler.wire.generation import Delta, Generate
+from tests.gateway.rank_double import Turn, eventually, silent, story
 
-from .test_pool import Home, home, route
+from .conftest import Groups, route
 
 HELLO = Generate("", ({"role": "user", "content": "hello"},))
 
@@ -44,47 +42,6 @@ class Asked:
     @property
     def text(self) -> str:
         return "".join(each.text for each in self.answers if isinstance(each, Delta))
-
-
-class Groups:
-    """A pool before groups of one rank each."""
-
-    def __init__(self, at: Home) -> None:
-        self.at = at
-        self.pool = at.pool()
-        self.routes: list[Route] = []
-
-    async def route(self, *scripts: Script, epoch: int = 1, batch: int = 0) -> list[RankDouble]:
-        """The groups that the routes name from now on, connected."""
-        backends = [await self.at.rank(script, epoch) for script in scripts]
-        self.at.write(replace(route(*backends), batch=batch))
-        self.pool.refresh()
-        await eventually(lambda: self.pool.connected() == {"llama": len(scripts)})
-        return self.at.ranks[-len(scripts) :]
-
-    def ended(self, reason: str) -> float:
-        """How many requests have ended so."""
-        return self.sample(f'vllm:request_success_total{{finished_reason="{reason}",model_name="llama"}}')
-
-    def sample(self, name: str) -> float:
-        lines = self.pool.metrics.page().decode().splitlines()
-        return next(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
-
-
-@asynccontextmanager
-async def begun() -> AsyncIterator[Groups]:
-    """A pool that no routes have named a group for yet."""
-    async with home() as made:
-        made.write(route())
-        found = Groups(made)
-        yield found
-        found.pool.close()
-
-
-@pytest.fixture
-async def groups() -> AsyncIterator[Groups]:
-    async with begun() as found:
-        yield found
 
 
 async def test_a_whole_answer_ends_with_its_reason_and_leaves_nothing_behind(groups: Groups) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,13 +14,8 @@ from reconciler.gateway.routing.runs import Runs
 from reconciler.wire.generation import Delta
 from tests.gateway.rank_double import Script, Turn, eventually, silent, story
 
-from .test_run import HELLO, Asked, Groups, begun
-
-
-@pytest.fixture
-async def groups() -> AsyncIterator[Groups]:
-    async with begun() as found:
-        yield found
+from .conftest import Groups
+from .test_run import HELLO, Asked
 
 
 def two(groups: Groups) -> Runs:

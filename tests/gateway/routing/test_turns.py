@@ -16,8 +16,7 @@ QUICK = Timing(shutdown=0.5, hello=60.0, routes_idle=0.02)
 async def begin(start: Start, script: Script, batch: int) -> Cluster:
     """A gateway before one group of so many places."""
     cluster = await start(script, timing=QUICK)
-    cluster.route(cluster.ranks[0], batch=batch)
-    await cluster.until(cluster.up)
+    await cluster.routed(cluster.ranks[0], batch=batch)
     return cluster
 
 

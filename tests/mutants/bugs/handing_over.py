@@ -40,7 +40,7 @@ HANDED_OVER = (
     Mutant(
         "a-drained-gateway-keeps-clients",
         server._Gateway._drain,
-        drop(Assign, 1, 4),
+        drop(Assign, 1, 5),
         "clients go on with a gateway of the earlier version for an hour, and are then cut",
         ("tests/gateway/handover/test_last_answers.py",),
     ),
@@ -89,7 +89,7 @@ HANDED_OVER = (
     Mutant(
         "unused-descriptors-stay-open",
         channel.Channel.close,
-        drop(Expr, 2, 4),
+        drop(Expr, 1, 3),
         "a handover that fails keeps the lock and the port, and later gateways cannot start",
         ("tests/gateway/handover/test_channel.py",),
     ),

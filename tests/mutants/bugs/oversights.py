@@ -420,13 +420,13 @@ OF_THE_GATEWAY = (
     Mutant(
         "a-client-that-left-keeps-its-place",
         pool.Pool.leave,
-        drop(Expr, 2, 3),
+        drop(Expr, 1, 2),
         "after as many clients that gave up as may wait, nobody may any more",
         GATEWAY,
     ),
     Mutant(
         "attempts-are-not-counted",
-        gateway_progress.Progress.begun,
+        gateway_progress.begin,
         keep(BinOp, "left"),
         "a request that ends every rank is sent to one group after the other for ever",
         GATEWAY,

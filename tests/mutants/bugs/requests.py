@@ -27,7 +27,7 @@ from ast import (
     keyword,
 )
 
-from reconciler.gateway import app, errors, front
+from reconciler.gateway import app, errors, front, state_file
 from reconciler.gateway.dialects import content, fields, known_parameters, parameter_table
 from reconciler.gateway.dialects.openai import completions, form, messages, parameters, request, shape
 from reconciler.gateway.http import answer as http_answer
@@ -37,7 +37,6 @@ from reconciler.gateway.routing import (
     fairness,
     pool,
     progress,
-    quarantine_file,
     run,
     runs,
     suspects,
@@ -139,7 +138,7 @@ POISONS = (
     ),
     Mutant(
         "the-gateway-forgets-its-quarantine",
-        quarantine_file.read,
+        state_file.read_prompts,
         put(Return, "return ()"),
         "each restart of the gateway costs two groups more",
         FAILOVER,
@@ -830,7 +829,7 @@ PATHS = (
     Mutant(
         "a-wrong-path-is-plain-text",
         front.Front._pass,
-        drop(Assign, 8, 10),
+        drop(Assign, 9, 11),
         "a mistyped path is plain text, at which SDKs fail",
         MIDDLEWARE,
     ),
@@ -945,7 +944,7 @@ FRONT = (
     Mutant(
         "what-cannot-be-read-is-asked",
         front.Front._pass,
-        keep(BoolOp, "values[1]"),
+        keep(IfExp, "orelse"),
         "a body whose transfer coding is not understood gets as far as the model",
         CORPUS,
     ),

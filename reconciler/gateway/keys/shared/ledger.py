@@ -17,9 +17,7 @@ from typing import Any
 
 import orjson
 
-from reconciler.gateway.figures import Figure, Figures
 from reconciler.gateway.keys.ledger import (
-    DAY_SECONDS,
     PARALLEL_RETRY_SECONDS,
     Account,
     Grant,
@@ -27,6 +25,7 @@ from reconciler.gateway.keys.ledger import (
     MemoryLedger,
     Moment,
     Refusal,
+    figures_of,
 )
 from reconciler.gateway.keys.window import SECONDS
 from reconciler.wire.keys import KeyLimits
@@ -119,7 +118,6 @@ class SharedLedger:
         return bool(self._dirty or self._telling)
 
     async def reserve(self, name: str, limits: KeyLimits, tokens: int, now: Moment) -> Grant | Refusal:
-        """Count a request that begins, and the tokens that it may take. A refused request is not counted."""
         verdict = await self._ask(_Ask(name, limits, tokens)) if self.shared else None
         if verdict is not None:
             return verdict
@@ -147,21 +145,17 @@ class SharedLedger:
             ask.settle(None)
 
     def settle(self, name: str, grant: Grant, tokens: int, now: Moment) -> None:
-        """Replace the reserved tokens of a request by those that it took."""
         self._own.settle(name, grant, tokens, self._by_store(now.monotonic, now.wall))
         self._touch(name)
 
     def release(self, name: str, grant: Grant, now: Moment) -> None:
-        """Forget a request that never began: neither it nor its tokens count."""
         self._own.release(name, grant, self._by_store(now.monotonic, now.wall))
         self._touch(name)
 
     def keep(self, names: frozenset[str]) -> None:
-        """Forget all other keys."""
         self._own.keep(names)
 
     def add(self, name: str, day: int, tokens: int) -> None:
-        """Count tokens of a day that were used elsewhere, or before."""
         self._own.add(name, day, tokens)
         self._touch(name)
 
@@ -304,20 +298,8 @@ class SharedLedger:
 def _verdict(ask: _Ask, said: list[float], account: Account, now: Moment) -> Grant | Refusal:
     """Return the store's decision, and count a request that may begin."""
     code, seconds, requests, requests_reset, tokens, tokens_reset, today = said
-    limits = ask.limits
-    of_requests = of_tokens = None
-    if limits.requests_per_minute is not None:
-        of_requests = _figure(limits.requests_per_minute, requests, requests_reset)
-    if limits.tokens_per_minute is not None:
-        of_tokens = _figure(limits.tokens_per_minute, tokens, tokens_reset)
-    elif limits.tokens_per_day is not None:
-        of_tokens = _figure(limits.tokens_per_day, today, DAY_SECONDS - now.wall % DAY_SECONDS)
-    figures = Figures(of_requests, of_tokens, now.wall)
+    figures = figures_of(ask.limits, (requests, requests_reset), (tokens, tokens_reset), today, now.wall)
     if code:
         retry = math.inf if seconds < 0 else seconds
-        return Refusal(_CODES[int(code) - 1], retry, figures, limits)
+        return Refusal(_CODES[int(code) - 1], retry, figures, ask.limits)
     return Grant(ask.tokens, account.begin(ask.tokens, now), figures)
-
-
-def _figure(limit: int, taken: float, reset: float) -> Figure:
-    return Figure(limit, max(0, limit - int(taken)), reset)

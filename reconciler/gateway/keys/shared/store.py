@@ -56,7 +56,6 @@ class SharedStore:
         raise StoreAway(problem)
 
     async def close(self) -> None:
-        """Close the connection."""
         client, self._client, self._script = self._client, None, None
         if client is not None:
             await client.aclose()

@@ -1,0 +1,68 @@
+"""The files of refused prompts and of the use of keys, which outlive the gateway, even one that is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from reconciler.gateway.keys.caller import Caller
+from reconciler.gateway.keys.desk import Desk
+from reconciler.gateway.keys.usage import Usage
+from reconciler.gateway.state_file import UsageFile, read_prompts, read_usage, write_prompts
+from reconciler.wire.keys import AccessKey
+from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
+from tests.gateway.keys.running import Running
+
+PROMPTS = tuple(
+    QuarantinedPrompt("llama", digest, f"req-{digest}", "1 message", (EndedGroup(0, 1),), 1.0, 2.0)
+    for digest in "ab"
+)
+
+
+def test_what_is_written_is_read_by_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.json"
+    write_prompts(path, PROMPTS[:1])
+    write_prompts(path, PROMPTS)
+    assert read_prompts(path) == PROMPTS
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"version":1}'])
+def test_a_file_that_is_not_valid_refuses_nobody(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "prompts.json"
+    assert read_prompts(path) == (), "it is not there yet"
+    path.write_bytes(text)
+    assert read_prompts(path) == ()
+
+
+def test_a_file_of_a_later_version_refuses_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.json"
+    write_prompts(path, PROMPTS)
+    path.write_bytes(orjson.dumps({**orjson.loads(path.read_bytes()), "version": 99}))
+    assert read_prompts(path) == ()
+
+
+def test_a_disk_that_takes_nothing_stops_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.json"
+    write_prompts(path, PROMPTS)
+    (tmp_path / ".prompts.json.new").mkdir()
+    write_prompts(path, ())
+    assert read_prompts(path) == PROMPTS
+
+
+async def test_the_file_follows_a_request_that_runs_alone(tmp_path: Path) -> None:
+    path, desk, request = tmp_path / "usage.json", Desk(lambda: 1000.0, lambda: 1.0), Running()
+    file = UsageFile(path, desk)
+    caller = Caller("key agent", AccessKey("agent", ()))
+    with await desk.admit(caller, (), 1, request):
+        for tokens in (10, 500):
+            request.so_far = Usage(3, tokens)
+            file.save()
+            assert [each.tokens for each in read_usage(path)] == [3 + tokens]
+    file.save()
+    written = path.stat()
+    file.save()
+    assert path.stat() == written, "nothing runs, and nothing has changed"
