@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reconciler.errors import ReconcilerError
 from reconciler.wire import answers
-from reconciler.wire.figures import ShowSeries
+from reconciler.wire.admin import ShowSeries
 
 from .feed import Feed
 

@@ -18,13 +18,13 @@ from reconciler.wire.admin import (
     ListCommits,
     ListEvents,
     ListIncidents,
+    ShowMetrics,
     ShowPlan,
     ShowSource,
     ShowStatus,
     ShowUsage,
 )
 from reconciler.wire.answers import Asks, ControllerStatus, EventEntry
-from reconciler.wire.figures import ShowMetrics
 
 from .snapshot import Snapshot
 from .view.metrics import RANGES

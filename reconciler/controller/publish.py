@@ -17,8 +17,8 @@ from reconciler.state.reports.status import Event, ObjectStatus
 from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
 from reconciler.store import Store
+from reconciler.wire.front import HookSecret
 from reconciler.wire.generation import Route, Routes
-from reconciler.wire.hook import HookSecret
 
 from .incident_log import IncidentLog
 from .routes_file import RoutesFile

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from reconciler.planning.nodes.root_commands import LINK_LOCAL_WORD, RootCommand
-from reconciler.wire.repair import LINK_LOCAL
-from reconciler.wire.root import PATHS
+from reconciler.wire.repair import LINK_LOCAL, PATHS
 
 FILE = "/etc/sudoers.d/reconciler"
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$-]*(?:\\[A-Za-z0-9_.$-]+)?")

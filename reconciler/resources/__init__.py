@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from .fabric import Addressing, End, Fabric, FabricSpec, Link, link_between
     from .gateway import Gateway
     from .kinds import KINDS
-    from .model import Model
     from .node import LOCAL, Access, Node, NodeSpec, SshAccess
     from .notifier import Notifier, Webhook, is_loopback
-    from .weights import HuggingFace, ModelSource, TokenRef, uncommitted
+    from .weights import HuggingFace, Model, ModelSource, TokenRef, uncommitted
 
 __all__ = [
     "API_VERSION",
@@ -63,6 +62,6 @@ if not TYPE_CHECKING:
         """Load the kinds and pydantic on first use, so that shell completion stays fast."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        modules = ("base", *(spec.module for spec in SPECS), "weights", "kinds")
+        modules = ("base", *(spec.module for spec in SPECS), "kinds")
         loaded = (import_module(f"{__name__}.{module}") for module in modules)
         return getattr(next(module for module in loaded if hasattr(module, name)), name)

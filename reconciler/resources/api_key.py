@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, field_serializer
 
-from .base import HASH, TYPE, ApiVersion, Manifest, Metadata, Name, Strict
+from .base import HASH, TYPE, Manifest, Name, Strict
 
 
 def _read_hash(value: Any) -> Any:
@@ -117,8 +117,5 @@ class ApiKeySpec(Strict):
 class ApiKey(Manifest):
     """A key for clients of the endpoint."""
 
-    api_version: ApiVersion
     kind: Literal["ApiKey"]
-    """The kind of the object, which decides the fields of its spec."""
-    metadata: Metadata
     spec: ApiKeySpec

@@ -211,26 +211,7 @@ LABEL_VALUE = Text(
 )
 OPERATION_NAME = Text("operation name", "VERB.KIND.NAME in lower case", r"^[a-z]+\.[a-z]+\.[-a-z0-9.]+$", 128)
 TARGET_NAME = Text("name", "the name of an object, or the full id of a commit", r"^[a-z0-9][-a-z0-9.]*$", 64)
-PATTERN_RULES = {
-    text.pattern: text.rule
-    for text in (
-        NAME,
-        PATH,
-        ABSOLUTE_PATH,
-        VARIABLE,
-        HOST,
-        USER,
-        REPOSITORY,
-        HASH,
-        ORIGIN,
-        STORE_ADDRESS,
-        NAMES,
-        LABEL_KEY,
-        LABEL_VALUE,
-        OPERATION_NAME,
-        TARGET_NAME,
-    )
-}
+PATTERN_RULES = {text.pattern: text.rule for text in tuple(globals().values()) if isinstance(text, Text)}
 """Each pattern in words: messages never show a regular expression."""
 
 Name = Annotated[str, NAME.field()]
@@ -256,4 +237,5 @@ class Manifest(Strict):
 
     api_version: ApiVersion
     kind: str
+    """The kind of the object, which decides the fields of its spec."""
     metadata: Metadata

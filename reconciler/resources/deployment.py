@@ -18,7 +18,7 @@ from pydantic import (
 from reconciler.wire.launch import MAX_STALL_SECONDS
 from reconciler.wire.sampling import COUNT_MAX, PATTERN_MAX
 
-from .base import ApiVersion, Bytes, Manifest, Metadata, Name, Seconds, Strict
+from .base import Bytes, Manifest, Name, Seconds, Strict
 from .scheduling import Placement
 from .strategy import Strategy
 
@@ -49,27 +49,24 @@ def _short_count(value: Any) -> Any:
     return value
 
 
+_BOUNDS = {"type": "integer", "minimum": 1, "maximum": RANKS_MAX}
 Nodes = Annotated[
     NodeCount,
     BeforeValidator(_short_count),
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "integer", "minimum": 1, "maximum": RANKS_MAX},
+                _BOUNDS,
                 {
                     "type": "object",
                     "properties": {
                         "min": {
                             "description": "Fewest nodes of a replica. With fewer nodes, it is not formed.",
-                            "type": "integer",
-                            "minimum": 1,
-                            "maximum": RANKS_MAX,
+                            **_BOUNDS,
                         },
                         "max": {
                             "description": "Most nodes of a replica, even if more are available.",
-                            "type": "integer",
-                            "minimum": 1,
-                            "maximum": RANKS_MAX,
+                            **_BOUNDS,
                         },
                     },
                     "required": ["min", "max"],
@@ -314,8 +311,5 @@ class ModelDeploymentSpec(Strict):
 class ModelDeployment(Manifest):
     """A model that is served under the deployment's name."""
 
-    api_version: ApiVersion
     kind: Literal["ModelDeployment"]
-    """The kind of the object, which decides the fields of its spec."""
-    metadata: Metadata
     spec: ModelDeploymentSpec

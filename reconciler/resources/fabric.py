@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
-from .base import NAME_PATTERN, TYPE, ApiVersion, Manifest, Metadata, Strict
+from .base import NAME_PATTERN, TYPE, Manifest, Strict
 
 LINK_PREFIX = 30
 """Prefix length of a link's own network, which has room for the addresses of two ends."""
@@ -121,7 +121,6 @@ class FabricSpec(Strict):
 
     @property
     def cables(self) -> tuple[Link, ...]:
-        """Return the links, sorted by name."""
         return tuple(sorted(link_between(*map(_end, pair)) for pair in self.links))
 
     @model_validator(mode="after")
@@ -147,8 +146,5 @@ class FabricSpec(Strict):
 class Fabric(Manifest):
     """The Thunderbolt cables that should be connected."""
 
-    api_version: ApiVersion
     kind: Literal["Fabric"]
-    """The kind of the object, which decides the fields of its spec."""
-    metadata: Metadata
     spec: FabricSpec

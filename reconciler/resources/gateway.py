@@ -14,10 +14,8 @@ from .base import (
     STORE_ADDRESS,
     TYPE,
     USER,
-    ApiVersion,
     Bytes,
     Manifest,
-    Metadata,
     Name,
     Path,
     Seconds,
@@ -226,8 +224,5 @@ class GatewaySpec(Strict):
 class Gateway(Manifest):
     """The one OpenAI-compatible endpoint of the cluster."""
 
-    api_version: ApiVersion
     kind: Literal["Gateway"]
-    """The kind of the object, which decides the fields of its spec."""
-    metadata: Metadata
     spec: GatewaySpec

@@ -15,10 +15,8 @@ from .base import (
     HOST,
     TYPE,
     USER,
-    ApiVersion,
     Bytes,
     Manifest,
-    Metadata,
     Path,
     Seconds,
     Strict,
@@ -202,8 +200,5 @@ def _access(local: LocalAccess | None, ssh: SshAccess | None, python: str | None
 class Node(Manifest):
     """One machine."""
 
-    api_version: ApiVersion
     kind: Literal["Node"]
-    """The kind of the object, which decides the fields of its spec."""
-    metadata: Metadata
     spec: NodeSpec

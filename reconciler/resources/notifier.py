@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, field_validator
 
-from .base import TYPE, ApiVersion, Manifest, Metadata, Path, Strict, Variable
+from .base import TYPE, Manifest, Path, Strict, Variable
 
 
 def is_loopback(host: str) -> bool:
@@ -73,8 +73,5 @@ class NotifierSpec(Strict):
 class Notifier(Manifest):
     """A webhook for messages about incidents, in Slack's format."""
 
-    api_version: ApiVersion
     kind: Literal["Notifier"]
-    """The kind of the object, which decides the fields of its spec."""
-    metadata: Metadata
     spec: NotifierSpec

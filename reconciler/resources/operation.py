@@ -23,7 +23,7 @@ from pydantic import (
     field_validator,
 )
 
-from .base import OPERATION_NAME, TARGET_NAME, TYPE, ApiVersion, Manifest, Metadata, Strict
+from .base import OPERATION_NAME, TARGET_NAME, TYPE, Manifest, Metadata, Strict
 from .deployment import REPLICAS_MAX
 from .verbs import CLUSTER_KIND, REVISION_KIND, VERBS
 
@@ -166,9 +166,7 @@ class OperationSpec(Strict):
 class Operation(Manifest):
     """Something that a person does to the running cluster, in a file of the branch `operations`."""
 
-    api_version: ApiVersion
     kind: Literal["Operation"]
-    """The kind of the object, which decides the fields of its spec."""
     metadata: OperationMetadata
     spec: OperationSpec
 
@@ -184,7 +182,6 @@ class Operation(Manifest):
 
 
 def operation_name(verb: str, kind: str, name: str) -> str:
-    """Return the name of the operation of a verb on an object."""
     return f"{verb}.{kind.lower()}.{name}"
 
 

@@ -32,7 +32,7 @@ SPECS = (
     KindSpec(
         "Fabric", "fabrics", ("fabric", "fab"), "fabric", "the Thunderbolt cables that should be connected"
     ),
-    KindSpec("Model", "models", ("model", "mo"), "model", "weights that deployments can serve"),
+    KindSpec("Model", "models", ("model", "mo"), "weights", "weights that deployments can serve"),
     KindSpec(
         "ModelDeployment",
         "modeldeployments",

@@ -65,7 +65,6 @@ class Toleration(Strict):
         return value
 
     def covers(self, taint: Taint) -> bool:
-        """Return whether a deployment with this toleration may use a node with the taint."""
         if self.effect not in (None, taint.effect) or self.key not in (None, taint.key):
             return False
         return self.operator == "Exists" or self.value == taint.value

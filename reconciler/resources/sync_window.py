@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field, StringConstraints
 
-from .base import NAMES, TYPE, ApiVersion, Manifest, Metadata, Seconds, Strict
+from .base import NAMES, TYPE, Manifest, Seconds, Strict
 from .verbs import WINDOWED
 
 CRON_FIELDS = "minute, hour, day of the month, month and day of the week"
@@ -186,8 +186,5 @@ def _last_end(schedule: str, time_zone: str, duration: float, begun: float) -> f
 class SyncWindow(Manifest):
     """Times in which changes of manifests come into force, or wait."""
 
-    api_version: ApiVersion
     kind: Literal["SyncWindow"]
-    """The kind of the object, which decides the fields of its spec."""
-    metadata: Metadata
     spec: SyncWindowSpec

@@ -1,12 +1,12 @@
-"""The spec of a Model: the source of its weights."""
+"""The kind Model: weights that deployments can serve, and their source."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator
 
-from .base import REPOSITORY, TYPE, Path, Strict, Variable
+from .base import REPOSITORY, TYPE, Manifest, Path, Strict, Variable
 
 
 class TokenRef(Strict):
@@ -94,3 +94,10 @@ class ModelSpec(Strict):
     """Run the Python code that comes with the weights. Enable this only for sources that you trust."""
     keep: Annotated[int, Field(ge=0, le=16)] = 1
     """Number of older revisions that stay on the nodes in addition to those in use, for going back."""
+
+
+class Model(Manifest):
+    """Weights that deployments can serve."""
+
+    kind: Literal["Model"]
+    spec: ModelSpec

@@ -20,7 +20,6 @@ RECEIVED_BYTES = 65536
 
 
 def main() -> int:
-    """Ask, print the answer, and return the exit status."""
     folder, _, tool = __file__.rpartition("/")
     with open(folder + "/emulated") as settings:
         machine, control = settings.read().splitlines()
@@ -39,7 +38,6 @@ def main() -> int:
 
 
 def question(machine: str, argv: list[str]) -> bytes:
-    """Return the question as one line of JSON."""
     words = ", ".join(map(quoted, argv))
     root = "true" if ROOT_VARIABLE in os.environ else "false"
     form = '{{"ask": "tool", "machine": {}, "argv": [{}], "root": {}, "pid": {}}}\n'
@@ -65,7 +63,6 @@ def request(path: str, asked: bytes) -> bytes:
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Write all data."""
     while data:
         data = data[os.write(descriptor, data) :]
 

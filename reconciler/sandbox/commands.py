@@ -9,7 +9,6 @@ from reconciler.errors import Invalid
 
 from .acts import cables, machines, ports, ranks
 from .acts.act import Act, Moment, Result, flag
-from .machine_settings import SETTINGS
 from .world.state import NoSuchThing, World
 
 
@@ -140,7 +139,7 @@ COMMANDS: Mapping[str, Command] = {
         _NODE, "Give a machine another address in the common network, as a DHCP server does.", ("studio-2",), machines.change_lan
     ),
     "set": Command(
-        f"{_NODE} NAME=VALUE...", f"Set other properties of a machine: {', '.join(SETTINGS)}.",
+        f"{_NODE} NAME=VALUE...", f"Set other properties of a machine: {', '.join(machines.SETTINGS)}.",
         ("studio-1 version=26.1", "studio-1 filevault=on sleep=10"), machines.set_properties, "set",
     ),
 }  # fmt: skip

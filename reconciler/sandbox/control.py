@@ -72,7 +72,6 @@ class Channel:
             self._writer.write(head.encode() + out + err + "\0".join(become).encode())
 
     async def sent(self) -> None:
-        """Wait until everything is sent."""
         with contextlib.suppress(OSError):
             await self._writer.drain()
 
@@ -100,7 +99,6 @@ class Control:
         self._path.chmod(0o600)
 
     async def close(self) -> None:
-        """End all connections."""
         if self._server is not None:
             self._server.close()
         own = asyncio.current_task()

@@ -28,7 +28,6 @@ class ControllersMac:
         self._written: dict[str, Any] | None = None
 
     def put(self, world: World) -> None:
-        """Write the state if it has changed."""
         state = self._state(world)
         if state == self._written:
             return

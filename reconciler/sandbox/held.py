@@ -53,7 +53,6 @@ class Holder:
         done.result(HOLD_SECONDS)
 
     def release(self) -> None:
-        """Release all processes."""
         self._over.set()
         self._thread.join(HOLD_SECONDS)
 

@@ -18,7 +18,6 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +27,6 @@ import reconciler
 from reconciler.wire.paths import agent_socket
 
 from . import client
-from .python import put_shim
 from .tools.table import TOOLS
 
 USER = "ada"
@@ -36,6 +34,8 @@ PASSWORD = "lovelace"
 """The password of that user, and of the disk of a machine with FileVault."""
 MARK = "emulated"
 """File next to the tools that marks them as emulated; the same name as ``agent.system.EMULATED``."""
+SHIM = Path(__file__).parent / "emulated"
+PACKAGE = "emulated_mac"
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -176,6 +176,20 @@ def host_key_line(path: Path) -> str:
     return " ".join(asyncssh.read_private_key(path).export_public_key().decode("ascii").split()[:2])
 
 
-def environment_of(place: Place, more: Mapping[str, str]) -> dict[str, str]:
-    """Return ``Place.environment`` with additions."""
-    return {**place.environment, **more}
+# --- its Python ---
+
+
+def put_shim(packages: Path, machine: str, control: Path) -> None:
+    """Make every process of the Python with these site-packages believe that it runs on that machine (``emulated``)."""
+    target = packages / PACKAGE
+    if target.exists():
+        shutil.rmtree(target)
+    shutil.copytree(SHIM, target, ignore=shutil.ignore_patterns("__pycache__"))
+    config = {"machine": machine, "control": str(control)}
+    (packages / f"{PACKAGE}.json").write_text(json.dumps(config), encoding="utf-8")
+    (packages / f"{PACKAGE}.pth").write_text(f"import {PACKAGE}; {PACKAGE}.begin()\n", encoding="utf-8")
+
+
+def put_idleness(packages: Path, seconds: float) -> None:
+    """Make the agent of that machine believe that its ranks have been idle for ``seconds``."""
+    (packages / f"{PACKAGE}.idle").write_text(f"{seconds:g}\n", encoding="utf-8")

@@ -22,7 +22,6 @@ Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def is_listening(port: int) -> bool:
-    """Return whether something listens on a port of loopback."""
     try:
         _, writer = await asyncio.open_connection(LOOPBACK, port)
     except OSError:
@@ -67,12 +66,10 @@ class Relay:
         self._moves.set()
 
     def reset(self) -> None:
-        """Reset both connections."""
         for writer in self._writers:
             writer.transport.abort()
 
     async def close(self) -> None:
-        """End it and both its connections."""
         self._closed = True
         if self._server is not None:
             self._server.close()

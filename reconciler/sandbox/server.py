@@ -20,8 +20,7 @@ from .acts.act import Moment, Result
 from .control import Channel, Control, Question
 from .controllers_mac import ControllersMac
 from .held import Holder
-from .places import USER, Place
-from .python import put_idleness
+from .places import USER, Place, put_idleness
 from .sshd import Sshd
 from .tools import table
 from .tools.call import Live, ToolCall, ToolOutput
@@ -56,7 +55,6 @@ class Ground:
 
     @property
     def cluster(self) -> Path:
-        """Return the folder of the machines' manifests."""
         return self.folder / "cluster"
 
     @property
@@ -72,7 +70,6 @@ class Ground:
         return Place(name, self.folder / "machines" / name)
 
     def places(self) -> list[Place]:
-        """Return the places of all machines so far."""
         return [Place(each.name, each) for each in sorted(self.folder.glob("machines/*")) if each.is_dir()]
 
 
@@ -130,7 +127,6 @@ class Sandbox:
             shutil.rmtree(place.root / "tmp", ignore_errors=True)
 
     def port(self, name: str) -> int:
-        """Return the port of a machine's SSH server."""
         return self._servers[name].port
 
     # --- changes ---
@@ -140,7 +136,6 @@ class Sandbox:
         self._watches.append(call)
 
     def change(self, world: World) -> None:
-        """Replace the world."""
         before, self.world = self.world, world
         for machine in world.machines:
             self._feel(before.machine(machine.name), machine)

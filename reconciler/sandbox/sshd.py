@@ -17,7 +17,7 @@ from typing import Any
 
 import asyncssh
 
-from .places import PASSWORD, USER, Place, environment_of
+from .places import PASSWORD, USER, Place
 from .world.state import Machine
 
 LOOPBACK = "127.0.0.1"
@@ -56,7 +56,6 @@ class Sshd:
         return self.port
 
     async def stop(self) -> None:
-        """Stop, and reset all connections."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -86,10 +85,6 @@ class Sshd:
             self._open.set()
         else:
             self._open.clear()
-
-    def connections(self) -> int:
-        """Return the number of connections."""
-        return len(self._connections)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -174,9 +169,6 @@ class _Login(asyncssh.SSHServer):
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connection = conn
 
-    def begin_auth(self, username: str) -> bool:
-        return True
-
     def public_key_auth_supported(self) -> bool:
         return True
 
@@ -199,9 +191,6 @@ class _Locked(asyncssh.SSHServer):
 
     def __init__(self, unlock: Callable[[], None]) -> None:
         self._unlock = unlock
-
-    def begin_auth(self, username: str) -> bool:
-        return True
 
     def password_auth_supported(self) -> bool:
         return True
@@ -229,7 +218,7 @@ async def _run(
     words = ("/bin/sh", "-c", command) if command is not None else ("/bin/sh",)
     child = await asyncio.create_subprocess_exec(
         *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        env=environment_of(place, more), cwd=place.home, start_new_session=True,
+        env={**place.environment, **more}, cwd=place.home, start_new_session=True,
     )  # fmt: skip
     assert child.stdin is not None
     feeding = asyncio.create_task(_feed(process, child))

@@ -82,11 +82,9 @@ class Verbs:
         return sum(sum(c.devices.values()) for c in self._contexts.values() if c.machine == machine)
 
     def pids(self, machine: str) -> tuple[int, ...]:
-        """Return the processes of a machine that have a context."""
         return tuple(sorted(context.pid for context in self._contexts.values() if context.machine == machine))
 
     async def run(self) -> None:
-        """Carry out timed changes until cancelled."""
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._refresh()

@@ -14,7 +14,7 @@ from reconciler.wire import answers
 
 from .yaml import fields
 from .yaml.documents import Document, load, parse
-from .yaml.objects import SET_BY_CONTROLLER, as_json, as_text, ignoring_status, is_json, pieces_of
+from .yaml.objects import SET_BY_CONTROLLER, as_json, ignoring_status, is_json, pieces_of
 from .yaml.pieces import ENDINGS, Piece, join
 from .yaml.plain import as_yaml
 
@@ -44,7 +44,6 @@ class Edit:
     results: tuple[Result, ...]
 
     def applied_to(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return ``files`` after this edit."""
         changed = {**files, **self.changes}
         return {name: content for name, content in changed.items() if content is not None}
 
@@ -106,9 +105,7 @@ def apply_documents(current_files: Mapping[str, bytes], incoming: tuple[Document
             pieces = files.pieces(existing.file)
             pieces[existing.index] = _replaced(pieces[existing.index], _wish(document))
         results.append(Result(*document.key, action))
-    edit = Edit(files.changes(), tuple(results))
-    load(edit.applied_to(current_files))
-    return edit
+    return _checked(current_files, Edit(files.changes(), tuple(results)))
 
 
 def delete_with_links(current_files: Mapping[str, bytes], keys: Iterable[tuple[str, str]]) -> Edit:
@@ -149,9 +146,7 @@ def delete_objects(current_files: Mapping[str, bytes], keys: Iterable[tuple[str,
             pieces[:] = [Piece("", head if _MODELINE.match(head) else modeline + head, 1, 1), *kept[1:]]
         else:
             pieces[:] = [Piece("", "", 1, 1)]
-    edit = Edit(files.changes(), tuple(results))
-    load(edit.applied_to(current_files))
-    return edit
+    return _checked(current_files, Edit(files.changes(), tuple(results)))
 
 
 Values = Mapping[tuple[str, ...], Any]
@@ -180,9 +175,7 @@ def set_fields(current_files: Mapping[str, bytes], wanted: Mapping[tuple[str, st
             pieces[existing.index] = piece
         results.append(Result(*key, action))
     changes = files.changes() if any(result.action == "configured" for result in results) else {}
-    edit = Edit(changes, tuple(results))
-    load(edit.applied_to(current_files))
-    return edit
+    return _checked(current_files, Edit(changes, tuple(results)))
 
 
 def put_text(current_files: Mapping[str, bytes], document: Document) -> Edit:
@@ -198,10 +191,13 @@ def put_text(current_files: Mapping[str, bytes], document: Document) -> Edit:
     files = _Files(current_files)
     pieces = files.pieces(existing.file)
     piece = pieces[existing.index]
-    marker = piece.marker if piece.marker.endswith("\n") or not piece.marker else piece.marker + "\n"
-    pieces[existing.index] = Piece(marker, _ended(document.text), piece.line, piece.column)
-    edit = Edit(files.changes(), (Result(*document.key, "configured"),))
-    load(edit.applied_to(current_files))
+    pieces[existing.index] = Piece(_ended(piece.marker), _ended(document.text), piece.line, piece.column)
+    return _checked(current_files, Edit(files.changes(), (Result(*document.key, "configured"),)))
+
+
+def _checked(files: Mapping[str, bytes], edit: Edit) -> Edit:
+    """Return an edit of these files. Raises ``InvalidManifests`` if they are invalid after it."""
+    load(edit.applied_to(files))
     return edit
 
 
@@ -253,7 +249,7 @@ def _wish(document: Document) -> str:
         if path[-1] in (root.value if len(path) == 1 else root.value["metadata"]):
             changed = fields.changed(text, path, fields.REMOVED)
             if changed is None:
-                return as_text(ignoring_status(root))
+                return as_yaml(ignoring_status(root).value)
             text = changed
     return text
 
@@ -282,14 +278,13 @@ def _with_field(piece: Piece, path: Sequence[str], value: Any) -> Piece:
 
 def _replaced(piece: Piece, text: str) -> Piece:
     """Return a piece with another document. Comments around the old one stay unless the new one has some."""
-    marker = piece.marker if piece.marker.endswith("\n") or not piece.marker else piece.marker + "\n"
     before, _, after = _parts(piece.body)
     new_before, content, new_after = _parts(text)
     modeline = "".join(_MODELINE.findall(before)[:1])
     own = _without_modeline(new_before)
     head = modeline + own if own.strip() else before
     tail = new_after if new_after.strip() else after
-    return Piece(marker, _ended(head + _ended(content) + tail), piece.line, piece.column)
+    return Piece(_ended(piece.marker), _ended(head + _ended(content) + tail), piece.line, piece.column)
 
 
 def _parts(body: str) -> tuple[str, str, str]:

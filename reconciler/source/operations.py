@@ -39,12 +39,10 @@ def _misplaced(document: Document) -> list[Problem]:
 
 
 def file_of(name: str) -> str:
-    """Return the file of an operation."""
     return f"{name}.yaml"
 
 
 def text_of(operation: Operation) -> bytes:
-    """Return the file's content."""
     body = operation.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=100)
     return text.encode()

@@ -21,7 +21,7 @@ from reconciler.state.operations import Operations
 
 from .files import read_directory
 from .git import hooks
-from .git.damage import damage
+from .git.layout import damage
 from .git.pushes import Push, quarantined
 from .git.repository import EMPTY, IN_FORCE, KEPT, OPERATIONS, OPERATIONS_IN_FORCE, ClusterRepo
 from .kept import noted, noted_folder, text_of
@@ -50,7 +50,7 @@ class Revision:
 
 
 class Source(Protocol):
-    """A source as the loop uses it. Calls do not overlap."""
+    """A source as the loop uses it. Calls do not overlap. What a source without commits lacks has a default here."""
 
     async def read(self) -> Revision:
         """Return the current state; cheap if nothing has changed.
@@ -60,6 +60,7 @@ class Source(Protocol):
 
     async def operations(self) -> Operations:
         """Return the current operations, which have their own place. Raises like ``read``."""
+        return Operations()
 
     async def record_in_force(
         self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None], folder: str
@@ -70,15 +71,19 @@ class Source(Protocol):
 
     async def last_in_force(self) -> Revision | None:
         """Return the last recorded revision, if it can be read. Raises like ``read``."""
+        return None
 
     async def last_operations(self) -> Operations:
         """Return the last recorded operations. Raises like ``read``."""
+        return Operations()
 
     async def at(self, revision: str) -> Revision | None:
         """Return an earlier revision, if this source has it. Raises like ``read``."""
+        return None
 
     async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
         """Return the names whose removal is allowed by commits that are in ``revision`` and not in ``since``."""
+        return frozenset()
 
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
         """Read a push that git has not accepted yet. Raises ``Refused`` and ``InvalidManifests`` if it must not be
@@ -91,6 +96,7 @@ class Source(Protocol):
 
     async def tidy(self) -> Sequence[str]:
         """Remove the leftovers of killed processes, and return their paths. Raises ``OSError``."""
+        return ()
 
     async def mend(self) -> Sequence[str]:
         """Correct the settings and hooks without which pushes are accepted unjudged, and return the names of the
@@ -274,7 +280,7 @@ class GitSource:
         return f"git {self._repo.path}"
 
 
-class DirectorySource:
+class DirectorySource(Source):
     """The YAML files of a folder, watched."""
 
     def __init__(self, path: Path, poll_seconds: float = 30.0, debounce_seconds: float = 0.1) -> None:
@@ -291,40 +297,13 @@ class DirectorySource:
         name = f"dir-{_digest(files)}"
         return self._loaded.get(name, lambda: Revision(name, load(files)))
 
-    async def operations(self) -> Operations:
-        return Operations()
-
     async def record_in_force(
         self, revision: str, operations: str, kept: Mapping[ObjectKey, Manifest | None], folder: str
     ) -> None:
         """Do nothing: a folder has only its present state."""
 
-    async def last_in_force(self) -> Revision | None:
-        return None
-
-    async def last_operations(self) -> Operations:
-        return Operations()
-
-    async def at(self, revision: str) -> Revision | None:
-        return None
-
-    async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
-        return frozenset()  # files do not mention removed objects
-
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
         raise Refused("Elsewhere", f"the controller reads {self.describe()}: a push has no effect")
-
-    async def restore(self) -> Sequence[str]:
-        return ()
-
-    async def tidy(self) -> Sequence[str]:
-        return ()
-
-    async def mend(self) -> Sequence[str]:
-        return ()
-
-    async def examine(self) -> str:
-        return ""
 
     async def changes(self) -> AsyncIterator[None]:
         while True:
@@ -364,9 +343,6 @@ class DirectorySource:
         except OSError:
             return None
         return status.st_dev, status.st_ino
-
-    def repository(self) -> ClusterRepo | None:
-        return None
 
     def describe(self) -> str:
         return f"directory {self._path}"

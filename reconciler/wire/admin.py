@@ -9,52 +9,19 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple, overload
 
-from .answers import (
-    A,
-    Approved,
-    Asks,
-    Commits,
-    ControllerStatus,
-    DoctorAnswer,
-    Events,
-    FollowedPush,
-    Foreseen,
-    Incidents,
-    JudgedPush,
-    LogPiece,
-    Nothing,
-    Placements,
-    Planned,
-    Protection,
-    RecordedFacts,
-    ShownCommit,
-    SourceState,
-    Trial,
-    Usage,
-    Verification,
-)
+from . import answers, objects
+from .answers import A, Asks
 from .codec import Hello, Refused, message, vocabulary
-from .figures import ShowMetrics, ShowSeries
 from .launch import RankId
-from .manifests import Compare, Validate
-from .objects import (
-    DeploymentList,
-    FabricList,
-    GatewayList,
-    ItemList,
-    NodeList,
-    ObjectList,
-    OperationList,
-    RankList,
-)
-from .operate import Operate
 
 if TYPE_CHECKING:
     from typing import Literal
 
+MANIFESTS_BYTES_MAX = 256 * 1024
+"""Larger manifests take longer to read than a command's imports take; and a controller has other things to do."""
+
 
 @message("get")
-@dataclasses.dataclass(frozen=True)
 class Get(Asks[A]):
     """Ask for objects.
 
@@ -72,28 +39,36 @@ class Get(Asks[A]):
     if TYPE_CHECKING:  # a kind that is written down has a type
 
         @overload
-        def __init__(self: Get[NodeList], kind: Literal["Node"], name: Optional[str] = None) -> None: ...
-        @overload
-        def __init__(self: Get[FabricList], kind: Literal["Fabric"], name: Optional[str] = None) -> None: ...
-        @overload
-        def __init__(self: Get[GatewayList], kind: Literal["Gateway"]) -> None: ...
-        @overload
         def __init__(
-            self: Get[DeploymentList], kind: Literal["ModelDeployment"], name: Optional[str] = None
-        ) -> None: ...
-        @overload
-        def __init__(self: Get[OperationList], kind: Literal["Operation"]) -> None: ...
-        @overload
-        def __init__(
-            self: Get[RankList], kind: Literal["Rank"], name: Optional[str] = None, *, ended: bool = False
+            self: Get[objects.NodeList], kind: Literal["Node"], name: Optional[str] = None
         ) -> None: ...
         @overload
         def __init__(
-            self: Get[ObjectList], kind: None = None, *, seen: str = "", wait_seconds: float = 0.0
+            self: Get[objects.FabricList], kind: Literal["Fabric"], name: Optional[str] = None
+        ) -> None: ...
+        @overload
+        def __init__(self: Get[objects.GatewayList], kind: Literal["Gateway"]) -> None: ...
+        @overload
+        def __init__(
+            self: Get[objects.DeploymentList], kind: Literal["ModelDeployment"], name: Optional[str] = None
+        ) -> None: ...
+        @overload
+        def __init__(self: Get[objects.OperationList], kind: Literal["Operation"]) -> None: ...
+        @overload
+        def __init__(
+            self: Get[objects.RankList],
+            kind: Literal["Rank"],
+            name: Optional[str] = None,
+            *,
+            ended: bool = False,
         ) -> None: ...
         @overload
         def __init__(
-            self: Get[ItemList],
+            self: Get[objects.ObjectList], kind: None = None, *, seen: str = "", wait_seconds: float = 0.0
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: Get[objects.ItemList],
             kind: Optional[str],
             name: Optional[str] = None,
             *,
@@ -104,8 +79,7 @@ class Get(Asks[A]):
 
 
 @message("plan")
-@dataclasses.dataclass(frozen=True)
-class ShowPlan(Asks[Planned]):
+class ShowPlan(Asks[answers.Planned]):
     """Ask what the controller would do now."""
 
     last: bool = False
@@ -113,14 +87,12 @@ class ShowPlan(Asks[Planned]):
 
 
 @message("usage")
-@dataclasses.dataclass(frozen=True)
-class ShowUsage(Asks[Usage]):
+class ShowUsage(Asks[answers.Usage]):
     """Ask for the current use of nodes whose agent answers."""
 
 
 @message("foresee")
-@dataclasses.dataclass(frozen=True)
-class Preview(Asks[Foreseen]):
+class Preview(Asks[answers.Foreseen]):
     """Ask what the controller would do with other manifests; ``files`` are all of them, text by name."""
 
     files: Mapping[str, str]
@@ -131,14 +103,38 @@ class Preview(Asks[Foreseen]):
 
 
 @message("facts")
-@dataclasses.dataclass(frozen=True)
-class ShowFacts(Asks[RecordedFacts]):
+class ShowFacts(Asks[answers.RecordedFacts]):
     """Ask for the recorded facts, as a file that may leave the cluster."""
 
 
+@message("validate")
+class Validate(Asks[answers.Validated]):
+    """Ask for the problems of manifests by themselves.
+
+    Refused if the code of the controller is not of ``edition``, because it may know other fields; and if all files
+    together are larger than ``MANIFESTS_BYTES_MAX``.
+    """
+
+    edition: str
+    files: Mapping[str, str]
+    """Texts by name."""
+    references: Optional[bool] = None
+    """Require that each name of an object is one of these; None: only if one of them is a Node."""
+
+
+@message("compare")
+class Compare(Asks[answers.Compared]):
+    """Ask what an apply of manifests would change in the cluster repository. Refused like ``Validate``, and if the cluster's
+    manifests come from a folder.
+    """
+
+    edition: str
+    files: Mapping[str, str]
+    """Texts by name."""
+
+
 @message("judge_push")
-@dataclasses.dataclass(frozen=True)
-class JudgePush(Asks[JudgedPush]):
+class JudgePush(Asks[answers.JudgedPush]):
     """Ask, before git accepts a push to ``ref``, what it would mean.
 
     Refused if the controller does not read ``repository``.
@@ -156,8 +152,7 @@ class JudgePush(Asks[JudgedPush]):
 
 
 @message("judge_operations")
-@dataclasses.dataclass(frozen=True)
-class JudgeOperations(Asks[JudgedPush]):
+class JudgeOperations(Asks[answers.JudgedPush]):
     """Ask the same question before git accepts a push to the branch of operations."""
 
     repository: str
@@ -169,8 +164,7 @@ class JudgeOperations(Asks[JudgedPush]):
 
 
 @message("follow_push")
-@dataclasses.dataclass(frozen=True)
-class FollowPush(Asks[FollowedPush]):
+class FollowPush(Asks[answers.FollowedPush]):
     """Ask for the outcome of a pushed revision.
 
     While its version equals ``seen``, the answer is held back for ``wait_seconds``.
@@ -181,17 +175,34 @@ class FollowPush(Asks[FollowedPush]):
     wait_seconds: float = 0.0
 
 
+@message("metrics")
+class ShowMetrics(Asks[answers.Metrics]):
+    """Ask for figures of the last ``seconds``, at most a day, in at most ``points`` intervals of equal length.
+
+    The last hour has a figure every ten seconds, the last day every minute; the value of an interval is the mean of its
+    figures.
+    """
+
+    seconds: float = 3600.0
+    points: int = 180
+    object: str = ""
+    """``kind/name`` in lower case; empty for all."""
+
+
+@message("series")
+class ShowSeries(Asks[answers.MetricFamilies]):
+    """Ask for the cluster's own metrics as they are now."""
+
+
 @message("places")
-@dataclasses.dataclass(frozen=True)
-class ShowPlaces(Asks[Placements]):
+class ShowPlaces(Asks[answers.Placements]):
     """Ask why the replicas of a deployment are on their nodes and not on others."""
 
     name: str
 
 
 @message("events")
-@dataclasses.dataclass(frozen=True)
-class ListEvents(Asks[Events]):
+class ListEvents(Asks[answers.Events]):
     """Ask for events with ids above ``after``, oldest first.
 
     With ``wait_seconds``, an empty answer is held back until there is an event or the time is over.
@@ -209,8 +220,7 @@ class ListEvents(Asks[Events]):
 
 
 @message("incidents")
-@dataclasses.dataclass(frozen=True)
-class ListIncidents(Asks[Incidents]):
+class ListIncidents(Asks[answers.Incidents]):
     """Ask for incidents, oldest first, the newest ``limit`` of them.
 
     While their version equals ``seen``, the answer is held back for ``wait_seconds``.
@@ -229,8 +239,7 @@ class ListIncidents(Asks[Incidents]):
 
 
 @message("commits")
-@dataclasses.dataclass(frozen=True)
-class ListCommits(Asks[Commits]):
+class ListCommits(Asks[answers.Commits]):
     """Ask for the newest ``limit`` commits of ``main`` and of the operations together.
 
     While their version equals ``seen``, the answer is held back for ``wait_seconds``.
@@ -242,16 +251,14 @@ class ListCommits(Asks[Commits]):
 
 
 @message("commit")
-@dataclasses.dataclass(frozen=True)
-class ShowCommit(Asks[ShownCommit]):
+class ShowCommit(Asks[answers.ShownCommit]):
     """Ask for a commit with its diff. ``revision`` may be abbreviated."""
 
     revision: str
 
 
 @message("rank_log")
-@dataclasses.dataclass(frozen=True)
-class ReadRankLog(Asks[LogPiece]):
+class ReadRankLog(Asks[answers.LogPiece]):
     """Ask for a piece of a rank's output."""
 
     id: RankId
@@ -260,14 +267,12 @@ class ReadRankLog(Asks[LogPiece]):
 
 
 @message("status")
-@dataclasses.dataclass(frozen=True)
-class ShowStatus(Asks[ControllerStatus]):
+class ShowStatus(Asks[answers.ControllerStatus]):
     """Ask for the controller itself."""
 
 
 @message("look")
-@dataclasses.dataclass(frozen=True)
-class Look(Asks[Nothing]):
+class Look(Asks[answers.Nothing]):
     """Look again at ``name``: ``source`` after a push, ``remote`` if there may be something new in the remote repository.
     ``at``: the sender's own time stamp."""
 
@@ -276,8 +281,7 @@ class Look(Asks[Nothing]):
 
 
 @message("source")
-@dataclasses.dataclass(frozen=True)
-class ShowSource(Asks[SourceState]):
+class ShowSource(Asks[answers.SourceState]):
     """Ask for the state of the remote repository.
 
     While there were at most ``looks`` looks, the answer is held back for ``wait_seconds``.
@@ -288,14 +292,36 @@ class ShowSource(Asks[SourceState]):
 
 
 @message("stop")
-@dataclasses.dataclass(frozen=True)
-class Stop(Asks[Nothing]):
+class Stop(Asks[answers.Nothing]):
     """Stop every rank and every local agent, then end the controller. For ``up`` in the foreground."""
 
 
+@message("operate")
+class Operate(Asks[answers.Operated]):
+    """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cordon``, ``uncordon``, ``drain``,
+    ``suspend``, ``resume``, ``restart``, ``scale`` or ``undo``, of one object. ``undo`` of an Operation ends it; of a manifest it
+    reverts the newest commit that changed it, or goes back to ``to_revision``. With ``dry`` nothing is written.
+    """
+
+    verb: str
+    kind: str
+    name: str
+    author: str
+    """The name of the person, as git writes it; ``email`` beside it."""
+    email: str
+    reason: str = ""
+    seconds: Optional[float] = None
+    """Time until the operation ends by itself; None if it does not."""
+    force: bool = False
+    dry: bool = True
+    replicas: str = ""
+    """``scale``: the number of replicas, as it was typed."""
+    to_revision: str = ""
+    """``undo`` of a manifest: the commit of ``main`` to go back to, which may be abbreviated."""
+
+
 @message("approve")
-@dataclasses.dataclass(frozen=True)
-class Approve(Asks[Approved]):
+class Approve(Asks[answers.Approved]):
     """Approve a held revision. ``revision`` may be abbreviated."""
 
     revision: str
@@ -303,8 +329,7 @@ class Approve(Asks[Approved]):
 
 
 @message("verify")
-@dataclasses.dataclass(frozen=True)
-class Verify(Asks[Verification]):
+class Verify(Asks[answers.Verification]):
     """Hash a Model's weights on every node that has them; a damaged file is fetched again.
 
     Without ``run`` it begins. With ``run``, the answer is held back for ``wait_seconds`` while there is work left.
@@ -316,8 +341,7 @@ class Verify(Asks[Verification]):
 
 
 @message("doctor")
-@dataclasses.dataclass(frozen=True)
-class Doctor(Asks[DoctorAnswer]):
+class Doctor(Asks[answers.DoctorAnswer]):
     """Run the probes of these nodes (or of all) again, then return the findings.
 
     Without ``run`` it begins. With ``run``, the answer is held back for ``wait_seconds`` while a node is still being asked.
@@ -329,8 +353,7 @@ class Doctor(Asks[DoctorAnswer]):
 
 
 @message("protection")
-@dataclasses.dataclass(frozen=True)
-class ShowProtection(Asks[Protection]):
+class ShowProtection(Asks[answers.Protection]):
     """Ask for the protection of a node that was seen."""
 
     node: str
@@ -339,8 +362,7 @@ class ShowProtection(Asks[Protection]):
 
 
 @message("accept")
-@dataclasses.dataclass(frozen=True)
-class Accept(Asks[Trial]):
+class Accept(Asks[answers.Trial]):
     """Measure the groups of a deployment after bring-up, rank by rank and link by link.
 
     Without ``run`` it begins. With ``run``, the answer is held back for ``wait_seconds`` while something is measured.
@@ -355,41 +377,11 @@ class Accept(Asks[Trial]):
     wait_seconds: float = 0.0
 
 
-CONTROLLER_RECEIVES_FROM_CLI = vocabulary(
-    Hello,
-    Get,
-    ShowFacts,
-    ShowPlaces,
-    ShowMetrics,
-    ShowSeries,
-    ShowPlan,
-    ShowUsage,
-    Preview,
-    Validate,
-    Compare,
-    JudgePush,
-    JudgeOperations,
-    FollowPush,
-    ListEvents,
-    ListIncidents,
-    ListCommits,
-    ShowCommit,
-    Operate,
-    ReadRankLog,
-    ShowStatus,
-    Approve,
-    Verify,
-    Doctor,
-    ShowProtection,
-    Accept,
-    Look,
-    ShowSource,
-    Stop,
-)
+CONTROLLER_RECEIVES_FROM_CLI = vocabulary(Hello, *Asks.__subclasses__())
+"""All requests above."""
 
 
 @message("answer")
-@dataclasses.dataclass(frozen=True)
 class Answer:
     """The answer to every request."""
 

@@ -1,7 +1,7 @@
 """Converts frozen dataclasses to JSON objects and back, and checks them.
 
-A message is a frozen dataclass decorated with ``@message("type")``. Decoding is strict about known fields
-(a missing field or a wrong type is a ``WireError``). Unknown fields come from a newer peer and are ignored.
+A message is a class decorated with ``@message("type")``, which makes it a frozen dataclass. Decoding is strict about
+known fields (a missing field or a wrong type is a ``WireError``). Unknown fields come from a newer peer and are ignored.
 """
 
 from __future__ import annotations
@@ -9,21 +9,29 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Tuple, Type, TypeVar, Union
 
 M = TypeVar("M")
+
+if TYPE_CHECKING:
+    from typing import dataclass_transform
+else:  # Python 3.9 has none, and only the checker of types needs it
+
+    def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
+        return lambda function: function
 
 
 class WireError(Exception):
     """A frame that violates the protocol. Its connection is of no more use."""
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def message(type_name: str) -> Callable[[Type[M]], Type[M]]:
-    """Name a dataclass on the wire: its frames carry ``"type": type_name``."""
+    """Make a class a frozen dataclass with a name on the wire: its frames carry ``"type": type_name``."""
 
     def mark(cls: Type[M]) -> Type[M]:
         cls.TYPE = type_name  # type: ignore[attr-defined]
-        return cls
+        return dataclasses.dataclass(frozen=True)(cls)
 
     return mark
 
@@ -200,7 +208,6 @@ def _scalar(hint: type, where: str) -> Reader:
 
 
 @message("hello")
-@dataclasses.dataclass(frozen=True)
 class Hello:
     """The first frame of either side of every connection."""
 
@@ -209,7 +216,6 @@ class Hello:
 
 
 @message("refused")
-@dataclasses.dataclass(frozen=True)
 class Refused:
     """An error as an answer. ``code`` is a CamelCase reason for programs, ``text`` a sentence for people."""
 

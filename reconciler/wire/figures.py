@@ -1,13 +1,9 @@
-"""Figures of the last hours: the gateway's file of its requests, and the questions to the controller for all
-figures."""
+"""Figures of the gateway's requests: a file of it, from which the controller makes those of the last hours."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Tuple
-
-from .answers import Asks, MetricFamilies, Metrics
-from .codec import message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,24 +34,3 @@ class GatewayFigures:
     bounds: Tuple[float, ...]
     """Upper bounds in seconds, in growing order."""
     models: Tuple[ModelFigures, ...] = ()
-
-
-@message("metrics")
-@dataclasses.dataclass(frozen=True)
-class ShowMetrics(Asks[Metrics]):
-    """Ask for figures of the last ``seconds``, at most a day, in at most ``points`` intervals of equal length.
-
-    The last hour has a figure every ten seconds, the last day every minute; the value of an interval is the mean of its
-    figures.
-    """
-
-    seconds: float = 3600.0
-    points: int = 180
-    object: str = ""
-    """``kind/name`` in lower case; empty for all."""
-
-
-@message("series")
-@dataclasses.dataclass(frozen=True)
-class ShowSeries(Asks[MetricFamilies]):
-    """Ask for the cluster's own metrics as they are now."""

@@ -30,6 +30,15 @@ class LimitsStore:
 
 
 @dataclasses.dataclass(frozen=True)
+class HookSecret:
+    """The place of the secret of the webhook that reports news in the remote repository: a file, or a variable of the
+    gateway's environment. The other field is empty."""
+
+    file: str = ""
+    env: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
 class AccessLog:
     """The log with a line for each request, and its bounds."""
 

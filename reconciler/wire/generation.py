@@ -12,8 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
-from .front import AccessLog, LimitsStore, Tls
-from .hook import HookSecret
+from .front import AccessLog, HookSecret, LimitsStore, Tls
 from .keys import AccessKey
 from .launch import MAX_STALL_SECONDS
 from .measuring import Measure, Measured
@@ -37,7 +36,6 @@ class Replaced:
 
 
 @message("generate")
-@dataclasses.dataclass(frozen=True)
 class Generate:
     """One answer to produce: to ``messages``, or to either ``prompt`` or ``prompt_tokens``.
 
@@ -95,12 +93,10 @@ class Generate:
 
     @property
     def texts(self) -> Optional[Texts]:
-        """Return the texts whose vectors are wanted."""
         return self.question.texts if self.question is not None else None
 
 
 @message("cancel")
-@dataclasses.dataclass(frozen=True)
 class Cancel:
     """Stop working on a request. Its answer is a ``Finished`` with reason ``cancelled``, or none at all."""
 
@@ -113,7 +109,6 @@ RANK_RECEIVES = vocabulary(Hello, Generate, Cancel, Measure)
 
 
 @message("accepted")
-@dataclasses.dataclass(frozen=True)
 class Accepted:
     """The request fits the context and is queued."""
 
@@ -131,7 +126,6 @@ class Accepted:
 
 
 @message("prefill")
-@dataclasses.dataclass(frozen=True)
 class Prefill:
     """Prompt tokens processed so far."""
 
@@ -162,7 +156,6 @@ class TokenLogprobs:
 
 
 @message("scored")
-@dataclasses.dataclass(frozen=True)
 class Scored:
     """Tokens of the prompt with their log-probabilities, where ``Generate.scores`` asks for them. A group that
     continues an answer may send them again."""
@@ -188,7 +181,6 @@ class CallPart:
 
 
 @message("delta")
-@dataclasses.dataclass(frozen=True)
 class Delta:
     """Tokens produced by one step. ``text`` may be empty (an unfinished character, tool markup).
 
@@ -210,7 +202,6 @@ class Delta:
 
 
 @message("tool_call")
-@dataclasses.dataclass(frozen=True)
 class ToolCall:
     """A complete tool call, as ranks of an earlier version send it; ``arguments`` is JSON text.
 
@@ -237,7 +228,6 @@ class KeptPrefixes:
 
 
 @message("finished")
-@dataclasses.dataclass(frozen=True)
 class Finished:
     """The last event of a request. ``reason``: ``stop``, ``length``, ``tool_calls`` or ``cancelled``."""
 
@@ -256,7 +246,6 @@ class Finished:
 
 
 @message("failed")
-@dataclasses.dataclass(frozen=True)
 class Failed:
     """The last event of a request that could not be answered.
 

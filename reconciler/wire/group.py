@@ -15,7 +15,6 @@ from .sampling import BY_MODEL, Ending, Sampling
 
 
 @message("join")
-@dataclasses.dataclass(frozen=True)
 class Join:
     """The first frame of a rank: its id, values that must be equal on all ranks, and the port for its neighbour."""
 
@@ -30,7 +29,6 @@ class Join:
 
 
 @message("joined")
-@dataclasses.dataclass(frozen=True)
 class Joined:
     """Rank 0's answer once all ranks are there."""
 
@@ -102,7 +100,6 @@ class Gauging:
 
 
 @message("step")
-@dataclasses.dataclass(frozen=True)
 class Step:
     """Forget, keep, remove and insert; then decode one token of each sequence that is decoded, and read prompts.
     ``uid``s count insertions from 0."""
@@ -120,7 +117,6 @@ class Step:
 
 
 @message("share")
-@dataclasses.dataclass(frozen=True)
 class Share:
     """One rank's part of an all-gather of bytes, while MLX sets up RDMA."""
 
@@ -131,7 +127,6 @@ class Share:
 
 
 @message("shares")
-@dataclasses.dataclass(frozen=True)
 class Shares:
     """All parts of an all-gather, in the order of ranks."""
 
@@ -140,7 +135,6 @@ class Shares:
 
 
 @message("keepAlive")
-@dataclasses.dataclass(frozen=True)
 class KeepAlive:
     """Run a small collective before step ``number``, because unused queue pairs decay."""
 
@@ -148,7 +142,6 @@ class KeepAlive:
 
 
 @message("leave")
-@dataclasses.dataclass(frozen=True)
 class Leave:
     """The group ends in order: every rank exits with status 0."""
 

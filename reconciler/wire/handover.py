@@ -9,7 +9,6 @@ writes no file.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
 
 from .codec import Hello, message, vocabulary
@@ -24,7 +23,6 @@ OLD, NEW = "gateway", "successor"
 
 
 @message("given")
-@dataclasses.dataclass(frozen=True)
 class Given:
     """Comes with the descriptors of the listening socket and, if there is one, of the lock."""
 
@@ -37,7 +35,6 @@ class Given:
 
 
 @message("used")
-@dataclasses.dataclass(frozen=True)
 class Used:
     """The use of one key since the message before."""
 
@@ -56,13 +53,11 @@ class Used:
 
 
 @message("drain")
-@dataclasses.dataclass(frozen=True)
 class Drain:
     """The new gateway accepts: the old one must not any more, and ends with its last answer."""
 
 
 @message("report")
-@dataclasses.dataclass(frozen=True)
 class Report:
     """The end of a report of a gateway that drains."""
 
@@ -73,7 +68,6 @@ class Report:
 
 
 @message("stop")
-@dataclasses.dataclass(frozen=True)
 class Stop:
     """The new gateway is being stopped: the old one must stop too."""
 

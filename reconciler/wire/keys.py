@@ -61,7 +61,6 @@ class AccessKey:
     """True if it may read the gateway's metrics."""
 
     def may_use(self, model: str) -> bool:
-        """Return whether it may use a deployment."""
         return not self.models or model in self.models
 
 

@@ -232,7 +232,6 @@ _EXIT_REASONS: Mapping[int, str] = {
 
 
 @message("progress")
-@dataclasses.dataclass(frozen=True)
 class Progress:
     """One line of JSON on the progress pipe, at every change of phase and at most 10 times a second.
 

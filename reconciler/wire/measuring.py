@@ -9,7 +9,6 @@ from .codec import message
 
 
 @message("measure")
-@dataclasses.dataclass(frozen=True)
 class Measure:
     """Let all ranks of the group measure how fast they compute and communicate, together and between two steps.
     The answer is ``Measured``, or ``Failed``: ``busy`` while requests are being answered."""
@@ -44,7 +43,6 @@ class LinkPace:
 
 
 @message("measured")
-@dataclasses.dataclass(frozen=True)
 class Measured:
     """The last event of a ``Measure``. Seconds are medians, of the slowest rank."""
 

@@ -23,7 +23,6 @@ from .weights import FailedExamination, FetchReport, FetchSource, KeptWeights, R
 
 
 @message("observe")
-@dataclasses.dataclass(frozen=True)
 class Observe:
     """Ask for a ``NodeReport``; ``models`` are the paths of weights to include.
 
@@ -35,7 +34,6 @@ class Observe:
 
 
 @message("start_rank")
-@dataclasses.dataclass(frozen=True)
 class StartRank:
     """Start a shim and its rank. Repeated for a rank that exists, it changes nothing."""
 
@@ -44,7 +42,6 @@ class StartRank:
 
 
 @message("stop_rank")
-@dataclasses.dataclass(frozen=True)
 class StopRank:
     """Send SIGTERM to the rank now, and SIGKILL after ``grace_seconds``. The end itself is pushed."""
 
@@ -54,7 +51,6 @@ class StopRank:
 
 
 @message("continue_rank")
-@dataclasses.dataclass(frozen=True)
 class ContinueRank:
     """Send SIGCONT to a rank and its shim. It has no effect on a rank that is not stopped."""
 
@@ -63,7 +59,6 @@ class ContinueRank:
 
 
 @message("forget_rank")
-@dataclasses.dataclass(frozen=True)
 class ForgetRank:
     """Remove the directory of a rank that has exited. Refused (``Alive``) for a rank that has not."""
 
@@ -72,7 +67,6 @@ class ForgetRank:
 
 
 @message("read_log")
-@dataclasses.dataclass(frozen=True)
 class ReadLog:
     """Ask for the last ``bytes_max`` bytes of a rank's output, or those after ``offset``."""
 
@@ -82,7 +76,6 @@ class ReadLog:
 
 
 @message("fetch_weights")
-@dataclasses.dataclass(frozen=True)
 class FetchWeights:
     """Fetch weights to ``path`` until they are complete and verified. Repeated requests have no effect meanwhile."""
 
@@ -103,7 +96,6 @@ class FetchWeights:
 
 
 @message("give_weights")
-@dataclasses.dataclass(frozen=True)
 class GiveWeights:
     """Give verified weights to every connection to ``paths.giving_socket``, for a while."""
 
@@ -112,7 +104,6 @@ class GiveWeights:
 
 
 @message("remove_weights")
-@dataclasses.dataclass(frozen=True)
 class RemoveWeights:
     """Remove fetched weights, or the rest of a fetch. If there are none, it changes nothing."""
 
@@ -122,7 +113,6 @@ class RemoveWeights:
 
 
 @message("shutdown")
-@dataclasses.dataclass(frozen=True)
 class Shutdown:
     """End the agent; shims and ranks continue."""
 
@@ -138,7 +128,6 @@ AGENT_RECEIVES = vocabulary(
 
 
 @message("done")
-@dataclasses.dataclass(frozen=True)
 class Done:
     """A change was made (or was there already); observations from ``sequence`` on show it."""
 
@@ -146,7 +135,6 @@ class Done:
 
 
 @message("log")
-@dataclasses.dataclass(frozen=True)
 class Log:
     """A piece of a rank's output, from byte ``begin`` up to ``offset``, with ``rest_bytes`` after its last newline. Its
     text has another length, because bytes that are no UTF-8 are replaced. None: from an older agent."""
@@ -158,7 +146,6 @@ class Log:
 
 
 @message("changed")
-@dataclasses.dataclass(frozen=True)
 class Changed:
     """Push: something on this node is no longer as reported before ``sequence``."""
 
@@ -308,7 +295,6 @@ class Load:
 
 
 @message("report")
-@dataclasses.dataclass(frozen=True)
 class NodeReport:
     """A node at one moment. ``sequence`` grows with every change the agent makes or notices. Two reports are comparable only
     with the same ``boot_id`` and ``agent_id``."""
@@ -365,7 +351,6 @@ CONTROLLER_RECEIVES = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport,
 
 
 @message("terminate")
-@dataclasses.dataclass(frozen=True)
 class Terminate:
     """Agent to shim: SIGTERM the rank now, SIGKILL it ``grace_seconds`` later."""
 
@@ -373,7 +358,6 @@ class Terminate:
 
 
 @message("state")
-@dataclasses.dataclass(frozen=True)
 class ShimState:
     """Shim to agent: pushed on connection and at every change. The same object is ``state.json``."""
 

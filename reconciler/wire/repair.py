@@ -1,4 +1,5 @@
-"""Changes of a machine's settings that undo themselves unless the controller confirms them.
+"""The commands that may run as root on a machine, and changes of its settings that undo themselves unless the controller
+confirms them.
 
 The agent runs the commands one by one, those of ``PERMITTED`` as root by ``sudo -n``. Before each command, it writes
 the command that undoes it to disk. A separate process, which outlives the agent, undoes them all unless
@@ -12,6 +13,19 @@ import re
 from typing import Sequence, Tuple
 
 from .codec import message
+
+PATHS = {
+    "defaults": ("/usr/bin/defaults",),
+    "ifconfig": ("/sbin/ifconfig",),
+    "pmset": ("/usr/bin/pmset",),
+    "powermetrics": ("/usr/bin/powermetrics",),
+    "shutdown": ("/sbin/shutdown", "/usr/sbin/shutdown"),
+    "sysctl": ("/usr/sbin/sysctl",),
+}
+"""Paths of each tool on a Mac; of ``shutdown``, also on Linux."""
+POWER = ("powermetrics", "--samplers", "gpu_power,cpu_power,thermal", "-n", "1", "-i", "1000")
+"""The probe of power and heat."""
+RESTART = ("shutdown", "-r", "now")
 
 CONFIRM_SECONDS = 60.0
 """Time within which a repair is confirmed, or undone."""
@@ -91,7 +105,6 @@ class RepairState:
 
 
 @message("repair")
-@dataclasses.dataclass(frozen=True)
 class Repair:
     """Make these changes, in this order, and undo them unless they are confirmed in time.
 
@@ -109,7 +122,6 @@ class Repair:
 
 
 @message("confirm_repair")
-@dataclasses.dataclass(frozen=True)
 class ConfirmRepair:
     """Keep the changes. ``Refused``: ``SameConnection`` over a connection from before the changes, because it may be
     the last one. ``NotWaiting`` where they are undone already, or there is no such repair."""

@@ -124,7 +124,6 @@ def layout(
 
 
 def _check_once(tensors: Mapping[str, AbstractSet[str]]) -> None:
-    """Check that no tensor is in two files."""
     first: Dict[str, str] = {}
     for name in sorted(tensors):
         for tensor in tensors[name]:
@@ -134,7 +133,6 @@ def _check_once(tensors: Mapping[str, AbstractSet[str]]) -> None:
 
 
 def _check_numbers(tensors: Mapping[str, AbstractSet[str]]) -> None:
-    """Check that no numbered file is missing."""
     numbered: Dict[Tuple[str, str], set[str]] = {}
     for name in sorted(tensors):
         found = _NUMBERED.fullmatch(name)

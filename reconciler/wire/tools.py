@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Optional, Tuple
 
 from .codec import message
@@ -26,7 +25,6 @@ class Ending:
 
 
 @message("run_tool")
-@dataclasses.dataclass(frozen=True)
 class RunTool:
     """Run a tool that only looks, and changes nothing. Tools run one after the other."""
 
@@ -40,7 +38,6 @@ class RunTool:
 
 
 @message("tool_said")
-@dataclasses.dataclass(frozen=True)
 class ToolSaid:
     """The result. Bytes that are not UTF-8 are replaced."""
 

@@ -38,7 +38,6 @@ def hub_path(repo: str, revision: str) -> str:
 
 
 def repo_folder(repo: str) -> str:
-    """Return the folder of a repository's commits."""
     return repo.replace("/", "--")
 
 
@@ -48,7 +47,6 @@ def is_hub_path(path: str) -> bool:
 
 
 def is_shard(name: str) -> bool:
-    """Return whether a file of this name has tensors."""
     return fnmatch.fnmatchcase(name, SHARDS)
 
 
@@ -233,7 +231,6 @@ class FetchReport:
 
     @property
     def running(self) -> bool:
-        """Return whether there is a fetcher now."""
         return self.progress.phase not in FetchPhase.ENDED
 
 

@@ -16,12 +16,12 @@ from reconciler.wire.admin import (
     ListCommits,
     ListEvents,
     ListIncidents,
+    ShowMetrics,
     ShowPlan,
     ShowSource,
     ShowStatus,
     ShowUsage,
 )
-from reconciler.wire.figures import ShowMetrics
 
 from .snapshots import RECORDED, history
 

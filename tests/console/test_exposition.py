@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 from reconciler.console.access.door import Doors
 from reconciler.console.exposition import UP, written
 from reconciler.errors import Unreachable
+from reconciler.wire.admin import ShowSeries
 from reconciler.wire.answers import MetricFamilies
-from reconciler.wire.figures import ShowSeries
 
 from .doors import client_of, doors_of, key, secret, with_keys
 from .snapshots import recorded

@@ -19,8 +19,7 @@ from reconciler.console.feed import Beat, Feed, following
 from reconciler.console.snapshot import Snapshot
 from reconciler.errors import Unreachable
 from reconciler.remote.rpc import RpcServer
-from reconciler.wire.admin import CONTROLLER_RECEIVES_FROM_CLI, Answer, Get, ShowStatus
-from reconciler.wire.figures import ShowSeries
+from reconciler.wire.admin import CONTROLLER_RECEIVES_FROM_CLI, Answer, Get, ShowSeries, ShowStatus
 
 from .controller import Recorded
 

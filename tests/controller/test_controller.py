@@ -30,11 +30,11 @@ from reconciler.wire.admin import (
     Look,
     ShowPlaces,
     ShowPlan,
+    ShowSeries,
     ShowStatus,
     ShowUsage,
     Stop,
 )
-from reconciler.wire.figures import ShowSeries
 from reconciler.wire.node import Observe
 from reconciler.wire.paths import agent_socket
 from tests import fork_server

@@ -17,8 +17,8 @@ from reconciler.source.git.repository import MIRROR, OPERATIONS, ClusterRepo
 from reconciler.source.hook import objection_to
 from reconciler.source.sources import GitSource
 from reconciler.state import Memory, Observed, Plan
+from reconciler.wire.admin import Operate
 from reconciler.wire.answers import Operated
-from reconciler.wire.operate import Operate
 from tests.source.conftest import AUTHOR
 
 from .test_desired_state import Controller, node

@@ -14,7 +14,7 @@ from reconciler.controller.repository_care import EXAMINE_SECONDS, RepositoryCar
 from reconciler.doctor import examine_repository
 from reconciler.errors import Invalid
 from reconciler.source.git import hooks
-from reconciler.source.git.damage import damage
+from reconciler.source.git.layout import damage
 from reconciler.source.git.process import run_git
 from reconciler.source.git.repository import OPERATIONS, REF, ClusterRepo
 from reconciler.source.sources import GitSource

@@ -10,8 +10,7 @@ import pytest
 
 from reconciler.hardening.nftables import EPHEMERAL
 from reconciler.planning.context.tcp_ports import PORT_FIRST, PORT_LAST
-from reconciler.wire.repair import PERMITTED
-from reconciler.wire.root import PATHS
+from reconciler.wire.repair import PATHS, PERMITTED
 
 from .newcomer import ROOT
 

@@ -49,14 +49,15 @@ def serves(made: Cluster, service: str) -> bool:
     return bool(pid) and question(made.home, service)(pid) is Said.ANSWER
 
 
+def once_it_serves(home: Cluster, service: str) -> tuple[int, list[int], int]:
+    """The pid of a service, those of all ranks, and the last event."""
+    home.wait(f"the {service}", lambda: serves(home, service))
+    return pid_of(home, service), [rank["pid"] for rank in home.ranks()], home.last_event()
+
+
 @pytest.mark.parametrize("service", [GATEWAY, CONTROLLER, CONSOLE])
 def test_a_service_that_is_stopped_is_continued(home: Cluster, service: str) -> None:
-    home.wait(f"the {service}", lambda: serves(home, service))
-    pid, ranks, since = (
-        pid_of(home, service),
-        [rank["pid"] for rank in home.ranks()],
-        home.last_event(),
-    )
+    pid, ranks, since = once_it_serves(home, service)
 
     stop(pid)
 
@@ -69,12 +70,7 @@ def test_a_service_that_is_stopped_is_continued(home: Cluster, service: str) -> 
 
 @pytest.mark.parametrize(("service", "left"), [(GATEWAY, 0), (CONTROLLER, 0), (CONTROLLER, 4), (CONSOLE, 0)])
 def test_a_service_without_descriptors_is_replaced(home: Cluster, service: str, left: int) -> None:
-    home.wait(f"the {service}", lambda: serves(home, service))
-    pid, ranks, since = (
-        pid_of(home, service),
-        [rank["pid"] for rank in home.ranks()],
-        home.last_event(),
-    )
+    pid, ranks, since = once_it_serves(home, service)
 
     take_descriptors(pid, left)
 

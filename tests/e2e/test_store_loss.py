@@ -54,6 +54,13 @@ def reasons(cluster: Cluster) -> list[str]:
     return [event["reason"] for event in cluster.events()]
 
 
+def kill_a_rank(alone: Cluster, before: dict[tuple[int, int], int]) -> None:
+    """And wait for the later epoch."""
+    os.kill(before[max(before)], signal.SIGKILL)
+    alone.wait("a later epoch", lambda: later(alone, before))
+    alone.wait_settled()
+
+
 def test_a_controller_without_its_store_adopts_what_runs(alone: Cluster) -> None:
     before = pids(alone)
     leave(alone)
@@ -66,9 +73,7 @@ def test_a_controller_without_its_store_adopts_what_runs(alone: Cluster) -> None
         "GroupAdopted",
         "GroupProven",
     ]
-    os.kill(before[max(before)], signal.SIGKILL)
-    alone.wait("a later epoch", lambda: later(alone, before))
-    alone.wait_settled()
+    kill_a_rank(alone, before)
 
 
 def test_a_store_that_is_damaged_while_everything_runs_costs_no_rank_and_no_answer(alone: Cluster) -> None:
@@ -80,9 +85,7 @@ def test_a_store_that_is_damaged_while_everything_runs_costs_no_rank_and_no_answ
     assert ask(alone)
     assert pids(alone) == before
     assert (told, reasons(alone).count("StoreDamaged")) == (0, 1)
-    os.kill(before[max(before)], signal.SIGKILL)
-    alone.wait("a later epoch", lambda: later(alone, before))
-    alone.wait_settled()
+    kill_a_rank(alone, before)
 
 
 def test_every_file_of_a_home_is_described(alone: Cluster) -> None:

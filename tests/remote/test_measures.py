@@ -17,7 +17,7 @@ from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import Keeper, definition, script, service_name
 from reconciler.remote.bootstrap.survey import Survey
 from reconciler.remote.nodes.bootstrap import BootstrapPlan
-from reconciler.wire.root import POWER
+from reconciler.wire.repair import POWER
 from tests.hardening.rights import every_command
 
 MAC = Profile(PurePosixPath("/u/ada"), "Darwin", "arm64", "ada", 501, "studio-1.local", "/usr/bin/python3")

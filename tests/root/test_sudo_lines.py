@@ -11,7 +11,7 @@ import pytest
 from reconciler.hardening import sudoers
 from reconciler.planning.nodes.root_commands import LINK_LOCAL_WORD, RootCommand, RootCommands
 from reconciler.remote.bootstrap import rights
-from reconciler.wire.root import POWER, RESTART
+from reconciler.wire.repair import POWER, RESTART
 from tests.hardening.rights import every_command
 
 from .sudo import UID, USER, SudoMachine

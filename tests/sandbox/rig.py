@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.sandbox.control import Control
-from reconciler.sandbox.python import put_shim
+from reconciler.sandbox.places import put_shim
 from reconciler.sandbox.verbs import Verbs
 from reconciler.sandbox.world.changes import addressed
 from reconciler.sandbox.world.state import World

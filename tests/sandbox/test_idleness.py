@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from reconciler.agent.ranks.vitals import Vitals
 from reconciler.sandbox.emulated import idleness
-from reconciler.sandbox.python import put_idleness
+from reconciler.sandbox.places import put_idleness
 from reconciler.wire.launch import Phase, Progress
 from reconciler.wire.node import ShimState
 

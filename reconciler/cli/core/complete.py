@@ -174,8 +174,8 @@ def _incidents(settings: Settings) -> list[str]:
 
 def _of_repository(settings: Settings, kind: str) -> list[str]:
     from reconciler.source.git.repository import ClusterRepo
-    from reconciler.source.yaml.names import named
+    from reconciler.source.yaml.objects import names_in
 
     repo = ClusterRepo(settings.repo)
     head = repo.head()
-    return [name for found, name in named(repo.read(head) if head else {}) if found == kind]
+    return names_in(repo.read(head) if head else {}, kind)

@@ -25,9 +25,9 @@ def asked(
     Raises ``InvalidManifests`` if the answer has problems.
     """
     from reconciler.cli.core.client import Client
-    from reconciler.wire.manifests import BYTES_MAX
+    from reconciler.wire.admin import MANIFESTS_BYTES_MAX
 
-    if settings.away is not None or sum(map(len, files.values())) > BYTES_MAX:
+    if settings.away is not None or sum(map(len, files.values())) > MANIFESTS_BYTES_MAX:
         return None
     try:
         texts = {name: content.decode() for name, content in files.items()}

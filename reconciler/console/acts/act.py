@@ -19,7 +19,7 @@ from reconciler.console.view.acts import KINDS, command, label, replicas_of, tit
 from reconciler.console.view.history import files_of
 from reconciler.errors import ReconcilerError, Refused, Unreachable
 from reconciler.resources.verbs import ACTS
-from reconciler.wire.operate import Operate
+from reconciler.wire.admin import Operate
 
 from .form import DURATIONS, REASON_MAX, Tokens, Typed, typed
 

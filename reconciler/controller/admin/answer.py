@@ -28,6 +28,7 @@ from reconciler.wire.admin import (
     Accept,
     Answer,
     Approve,
+    Compare,
     Doctor,
     FollowPush,
     Get,
@@ -37,22 +38,23 @@ from reconciler.wire.admin import (
     ListEvents,
     ListIncidents,
     Look,
+    Operate,
     Preview,
     ReadRankLog,
     ShowCommit,
     ShowFacts,
+    ShowMetrics,
     ShowPlaces,
     ShowPlan,
     ShowProtection,
+    ShowSeries,
     ShowSource,
     ShowStatus,
     ShowUsage,
     Stop,
+    Validate,
     Verify,
 )
-from reconciler.wire.figures import ShowMetrics, ShowSeries
-from reconciler.wire.manifests import Compare, Validate
-from reconciler.wire.operate import Operate
 
 from . import bodies, metrics, preview, recording, remote, series, verification
 from .acceptance import Acceptances

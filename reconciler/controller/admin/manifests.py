@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reconciler.errors import InvalidManifests, Problem, Refused
-from reconciler.source.checking import checked
 from reconciler.source.editing import diff
 from reconciler.source.edition import edition
 from reconciler.source.sources import Source
 from reconciler.source.yaml.documents import load
+from reconciler.source.yaml.references import checked
 from reconciler.wire import answers
-from reconciler.wire.manifests import BYTES_MAX, Compare, Validate
+from reconciler.wire.admin import MANIFESTS_BYTES_MAX, Compare, Validate
 
 EDITION = edition()
 """The edition of the code with which this process began: its files may have changed since."""
@@ -31,8 +31,10 @@ class Reading:
         if message.edition != EDITION:
             raise Refused("OtherEdition", "the controller runs other code than the command")
         files = {name: text.encode() for name, text in message.files.items()}
-        if sum(map(len, files.values())) > BYTES_MAX:
-            raise Refused("TooLarge", f"at most {BYTES_MAX} bytes of manifests are read for a command")
+        if sum(map(len, files.values())) > MANIFESTS_BYTES_MAX:
+            raise Refused(
+                "TooLarge", f"at most {MANIFESTS_BYTES_MAX} bytes of manifests are read for a command"
+            )
         async with self._turn:
             try:
                 return await asyncio.to_thread(self._read, message, files)

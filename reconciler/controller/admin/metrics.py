@@ -6,7 +6,7 @@ from reconciler.controller.figures.files import number
 from reconciler.controller.parts import Parts
 from reconciler.store import EventFilter
 from reconciler.wire import answers
-from reconciler.wire.figures import ShowMetrics
+from reconciler.wire.admin import ShowMetrics
 
 from .bodies import iso
 

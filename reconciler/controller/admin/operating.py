@@ -30,7 +30,7 @@ from reconciler.source.operating.change import (
 from reconciler.source.operating.writing import in_force, removed, seen, write, write_manifests
 from reconciler.source.yaml.documents import load
 from reconciler.wire import answers
-from reconciler.wire.operate import Operate
+from reconciler.wire.admin import Operate
 
 from . import bodies, preview
 

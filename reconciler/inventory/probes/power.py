@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from reconciler.wire import root
+from reconciler.wire import repair
 from reconciler.wire.tools import RunTool, ToolSaid
 
 from .probe import Probe, Unknown, failed, number, of_complete, unlike
@@ -80,7 +80,7 @@ def power(result: ToolSaid) -> Power | Unknown:
 POWER_SETTINGS = Probe("power settings", RunTool(("pmset", "-g"), 5.0), power_settings, 60.0)
 POWER = Probe(
     "power",
-    RunTool(root.POWER, 10.0, as_root=True),
+    RunTool(repair.POWER, 10.0, as_root=True),
     power,
     120.0,
 )

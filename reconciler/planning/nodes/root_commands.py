@@ -16,7 +16,7 @@ from reconciler.planning.context.gpu_memory import left_to_models
 from reconciler.planning.context.world import World
 from reconciler.resources.node import NodeSpec
 from reconciler.state import NodeName, PortFacts
-from reconciler.wire.root import POWER, RESTART
+from reconciler.wire.repair import POWER, RESTART
 
 from . import settings
 

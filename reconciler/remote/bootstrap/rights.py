@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from reconciler.hardening import sudoers
 from reconciler.planning.nodes.root_commands import LINK_LOCAL_WORD, RootCommand, RootCommands
-from reconciler.wire.root import PATHS
+from reconciler.wire.repair import PATHS
 
 from .profile import MARK, pairs
 

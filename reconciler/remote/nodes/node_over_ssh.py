@@ -38,7 +38,7 @@ from reconciler.resources import Access
 from reconciler.wire.generation import jump_key_name
 from reconciler.wire.node import HeldBy
 from reconciler.wire.paths import agent_socket
-from reconciler.wire.root import RESTART
+from reconciler.wire.repair import RESTART
 
 from . import scripts
 from .local import ANOTHER_SERVES, FENCED, START_SECONDS

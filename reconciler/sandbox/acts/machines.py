@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from reconciler.errors import Invalid
-from reconciler.sandbox.machine_settings import parse
 from reconciler.sandbox.places import PASSWORD
 from reconciler.sandbox.tools.system import report_name
 from reconciler.sandbox.world import changes
@@ -14,6 +14,21 @@ from reconciler.sandbox.world.state import DOMAINS_MAX, GIB, World
 
 from .act import Moment, Result, number
 
+_switch = {"on": True, "off": False}.__getitem__
+SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "version": ("version", str),
+    "build": ("build", str),
+    "sleep": ("sleep_minutes", int),
+    "shutdown": ("shutdown_seconds", float),
+    "filevault": ("filevault", _switch),
+    "firewall": ("firewall", _switch),
+    "updates": ("updates", _switch),
+    "indexing": ("weights_indexed", _switch),
+    "backup": ("weights_backed_up", _switch),
+    "managed": ("managed", _switch),
+    "sudo": ("sudo", _switch),
+}
+"""The field of the machine and the function that reads a value, by the name that people write."""
 CONTROLLER = "controller"
 """Names the controller's own machine."""
 _WAITS = "waits for the password of its disk, and answers SSH meanwhile by password only; to unlock it: reconciler sandbox"
@@ -122,5 +137,17 @@ def jaccl(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Res
 
 
 def set_properties(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
-    changed = dict(parse(word) for word in words[1:])
+    changed = dict(_property(word) for word in words[1:])
     return Result(changes.with_machine(world, words[0], **changed), f"{words[0]}: {', '.join(words[1:])}")
+
+
+def _property(word: str) -> tuple[str, Any]:
+    """Return the field and the value in ``NAME=VALUE``. Raises ``Invalid``."""
+    name, _, value = word.partition("=")
+    if name not in SETTINGS:
+        raise Invalid(f"{name!r} cannot be set; expected one of {', '.join(SETTINGS)}")
+    field, read = SETTINGS[name]
+    try:
+        return field, read(value)
+    except (KeyError, ValueError):
+        raise Invalid(f"{value!r} is not a value of {name}; expected a number, or on or off") from None

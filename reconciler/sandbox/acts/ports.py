@@ -14,15 +14,13 @@ RETAKE_SECONDS = 5.0
 
 
 def bridge(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
-    name, receptacle = parse_place(words[0])
+    name, receptacle, ports = _place(words[0], "all ports")
     after = changes.bridge(world, name, receptacle, not undo)
-    ports = f"port {receptacle}" if receptacle else "all ports"
     return Result(after, f"{ports} of {name} {'left' if undo else 'joined'} bridge0")
 
 
 def lose_ipv4(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
-    name, receptacle = parse_place(words[0])
-    ports = f"port {receptacle}" if receptacle else "its ports"
+    name, receptacle, ports = _place(words[0], "its ports")
     if undo:
         return Result(
             changes.find_ipv4(world, name, receptacle), f"{name} has given {ports} addresses of 169.254/16"
@@ -31,18 +29,16 @@ def lose_ipv4(world: World, words: Sequence[str], moment: Moment, undo: bool) ->
 
 
 def readdress(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
-    name, receptacle = parse_place(words[0])
+    name, receptacle, ports = _place(words[0], "its ports")
     after = changes.readdress(world, name, receptacle, undo)
-    ports = f"port {receptacle}" if receptacle else "its ports"
     return Result(
         after, f"{name} has given {ports} {'the first' if undo else 'other'} addresses of 169.254/16"
     )
 
 
 def gid_index(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
-    name, receptacle = parse_place(words[0])
+    name, receptacle, ports = _place(words[0], "all ports")
     index = 1 if undo else int(number(words[1:], 2))
-    ports = f"port {receptacle}" if receptacle else "all ports"
     after = changes.move_gid(world, name, receptacle, index)
     return Result(after, f"the mapped GID of {ports} of {name} has index {index}")
 
@@ -57,7 +53,7 @@ def late_gid(world: World, words: Sequence[str], moment: Moment, undo: bool) -> 
 
 
 def retake(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
-    name, receptacle = parse_place(words[0])
+    name, receptacle, _ = _place(words[0])
     seconds = 0.0 if undo else number(words[1:], RETAKE_SECONDS)
     joined = changes.bridge(world, name, receptacle, not undo)
     after = changes.fault(joined, name, bridge_takes_seconds=seconds)
@@ -66,6 +62,9 @@ def retake(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Re
     return Result(after, f"bridge0 of {name} takes each port back {seconds:g} s after it has left")
 
 
-def parse_place(word: str) -> tuple[str, int | None]:
-    """Parse a machine, or one of its receptacles."""
-    return read_end(word) if "/" in word else (word, None)
+def _place(word: str, ports: str = "") -> tuple[str, int | None, str]:
+    """Return a machine, one of its receptacles, and words for that; ``ports`` are the words for all of them."""
+    if "/" not in word:
+        return word, None, ports
+    name, receptacle = read_end(word)
+    return name, receptacle, f"port {receptacle}"

@@ -2,7 +2,7 @@
 
 The sandbox copies this folder as the package ``emulated_mac`` into the Python of each emulated machine. It adds a line
 in a ``.pth`` file that calls ``begin``, and a file ``emulated_mac.json`` with the machine and the control socket of the
-sandbox (``reconciler.sandbox.python`` does all three). Every process of that Python then:
+sandbox (``reconciler.sandbox.places`` does all three). Every process of that Python then:
 
 * reports, if it is the agent, ranks as idle for as long as the file ``emulated_mac.idle`` says: see ``idleness``.
 * takes ``mx.distributed.is_available("jaccl")`` from the machine's state, and raises its GPU's faults at ``mx.eval``.

@@ -17,12 +17,10 @@ STATE = "state.json"
 
 
 def read(folder: Path) -> Any:
-    """Return the state that the sandbox has written."""
     return json.loads((folder / STATE).read_text(encoding="utf-8"))
 
 
 def patch(folder: Path) -> None:
-    """Patch the connections and name look-ups of this process."""
     connect, find = socket.socket.connect, socket.getaddrinfo
 
     def connected(self: socket.socket, address: Any) -> None:

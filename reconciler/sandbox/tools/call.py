@@ -53,7 +53,6 @@ class ToolCall:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the arguments."""
         return self.argv[1:]
 
 

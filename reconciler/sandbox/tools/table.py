@@ -45,6 +45,5 @@ TOOLS: Mapping[str, Callable[[ToolCall], ToolOutput]] = {
 
 
 def answer(call: ToolCall) -> ToolOutput:
-    """Return the output of the called tool."""
     tool = TOOLS.get(call.argv[0]) if call.argv else None
     return tool(call) if tool else refused(call, "this machine has no such tool", 127)

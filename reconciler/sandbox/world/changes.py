@@ -151,7 +151,6 @@ def set_address(world: World, name: str, receptacle: int, address: str | None) -
 
 
 def lose_ipv4(world: World, name: str, receptacle: int | None = None) -> World:
-    """Remove the addresses of all ports, or of one."""
     for number in _numbers(world.machine(name), receptacle):
         world = _with_port(world, name, number, address=None)
     return world
@@ -239,7 +238,6 @@ def leak_killed(world: World, name: str) -> World:
 
 
 def fault(world: World, name: str, **faults: Any) -> World:
-    """Set fields of ``Faults``."""
     return with_machine(world, name, faults=replace(world.machine(name).faults, **faults))
 
 
@@ -276,7 +274,6 @@ def lock(world: World, name: str, now: float, boot_id: str) -> World:
 
 
 def unlock(world: World, name: str, now: float) -> World:
-    """Enter the password of the disk."""
     if world.machine(name).away_until != AT_THE_LOCK:
         raise Invalid(f"{name} does not wait for the password of its disk")
     return with_machine(world, name, away_until=now)
@@ -286,12 +283,10 @@ def unlock(world: World, name: str, now: float) -> World:
 
 
 def with_machine(world: World, name: str, **changed: Any) -> World:
-    """Return the world with changed fields of one machine."""
     return replace_machine(world, name, lambda machine: replace(machine, **changed))
 
 
 def replace_machine(world: World, name: str, change: Callable[[Machine], Machine]) -> World:
-    """Return the world with one machine replaced."""
     world.machine(name)
     return replace(
         world, machines=tuple(change(each) if each.name == name else each for each in world.machines)

@@ -101,7 +101,6 @@ def world(names: Sequence[str], kind: str, fabric: str, boot_ids: Sequence[str],
 
 
 def kind_of(machine: Machine) -> str:
-    """Return its name in ``SOLD``."""
     return next(kind for kind, sold in SOLD.items() if sold.model == machine.model)
 
 

@@ -206,11 +206,9 @@ class Cable:
 
     @property
     def carries_rdma(self) -> bool:
-        """Return whether the cable itself carries RDMA."""
         return self.plugged and not self.dock and self.gbps >= TB5_GBPS
 
     def other(self, end: End) -> End:
-        """Return the other end."""
         return self.b if end == self.a else self.a
 
 
@@ -274,7 +272,6 @@ class World:
         return self.port(end).has_mapped_gid and now >= self.machine(end[0]).gids_from
 
     def end_of_address(self, ip: str) -> End | None:
-        """Return the Thunderbolt port with this IPv4 address."""
         found = ((m.name, port.receptacle) for m in self.machines for port in m.ports if port.ip == ip)
         return next(found, None)
 

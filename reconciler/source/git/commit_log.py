@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.errors import Invalid
+from reconciler.source.yaml.objects import key_of
 from reconciler.source.yaml.parser import parse
 from reconciler.source.yaml.pieces import decode, split
 
-from .history import FIRST_PARENTS, Commit, Key, commits, git, pathspecs
+from .history import FIRST_PARENTS, Commit, Key, commits, pathspecs
 from .repository import OPERATIONS, REF, ClusterRepo
 
 OBJECTS_MAX = 30
@@ -90,11 +91,7 @@ def _documents(content: bytes) -> Iterator[str]:
 
 def _key(text: str) -> Key | None:
     root = parse("", text).root
-    value = root.value if root is not None else None
-    metadata = value.get("metadata") if isinstance(value, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(value, dict):
-        return None
-    return str(value.get("kind")), str(metadata.get("name"))
+    return key_of(root.value) if root is not None else None
 
 
 def found(repo: ClusterRepo, revision: str) -> tuple[str, Entry]:
@@ -164,8 +161,7 @@ def _by_file(patch: str) -> list[list[str]]:
 
 
 def message(repo: ClusterRepo, revision: str) -> str:
-    """Return the whole message of a commit."""
-    return git(repo, "show", "--no-patch", "--format=%B", revision, "--").strip()
+    return repo.git("show", "--no-patch", "--format=%B", revision, "--").strip()
 
 
 def newer_than(repo: ClusterRepo, revision: str, ref: str) -> frozenset[str]:
@@ -173,11 +169,10 @@ def newer_than(repo: ClusterRepo, revision: str, ref: str) -> frozenset[str]:
     empty."""
     known = (f"^{revision}",) if revision else ()
     return frozenset(
-        git(repo, "rev-list", f"--max-count={NEWER_MAX}", ref, *known, "--", *pathspecs(repo, ref)).split()
+        repo.git("rev-list", f"--max-count={NEWER_MAX}", ref, *known, "--", *pathspecs(repo, ref)).split()
     )
 
 
 def _patch(repo: ClusterRepo, revision: str, paths: Sequence[str]) -> str:
-    """Return a commit's changes of these files as a patch."""
     shape = ("--patch", "--no-color", "--no-ext-diff", "--no-textconv", "--format=")
-    return git(repo, "--literal-pathspecs", "show", *FIRST_PARENTS, *shape, revision, "--", *paths)
+    return repo.git("--literal-pathspecs", "show", *FIRST_PARENTS, *shape, revision, "--", *paths)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from reconciler.errors import Conflict, Invalid, Refused, Unreachable
 
+from .layout import init_bare
 from .output import hook_words
 from .process import PUSH_TIMEOUT_SECONDS, git_process, run_git
-from .repository import SETTINGS, ClusterRepo
+from .repository import BRANCH, SETTINGS, ClusterRepo
 
 REFS = ("+refs/heads/*:refs/heads/*", f"+{SETTINGS}*:{SETTINGS}*")
 
@@ -28,7 +29,7 @@ class Copy(ClusterRepo):
         """Make the copy equal. Raises ``Unreachable`` if the other side does not answer, or has no repository there."""
         if not (self.path / "HEAD").exists():
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            run_git(("init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(self.path)))
+            init_bare(self.path, BRANCH)
         arguments = ("fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", self.url, *REFS)
         try:
             run_git(

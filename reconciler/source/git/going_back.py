@@ -10,9 +10,9 @@ from pathlib import Path
 from reconciler.errors import Invalid, InvalidManifests, Refused
 from reconciler.source.editing import Edit, Result, put_text
 from reconciler.source.yaml.documents import Document, load
-from reconciler.source.yaml.objects import is_json
+from reconciler.source.yaml.objects import is_json, objects_in
 
-from .history import Change, Commit, Key, changes, objects_in, parent, text_at
+from .history import Change, Commit, Key, changes, parent, text_at
 from .process import run_git
 from .repository import ClusterRepo
 
@@ -49,13 +49,12 @@ def undo(repo: ClusterRepo, files: Mapping[str, bytes], key: Key) -> Undo:
     if newest.others:
         also = ", ".join(f"{kind.lower()}/{other}" for kind, other in newest.others[:5])
         note = f"{revision} also changed {also}, which stays; only {name} goes back"
-        return Undo(put_text(files, document), f"Roll back {name} to before {revision}", note, newest.commit)
-    edit = _reverted(repo, files, newest.commit, document)
-    if edit is None:
+    elif (edit := _reverted(repo, files, newest.commit, document)) is not None:
+        message = f'Revert "{newest.commit.subject}"\n\nThis reverts commit {newest.commit.revision}.\n'
+        return Undo(edit, message, undoes=newest.commit)
+    else:
         note = f"later commits changed the same lines as {revision}, so only the text of {name} goes back"
-        return Undo(put_text(files, document), f"Roll back {name} to before {revision}", note, newest.commit)
-    message = f'Revert "{newest.commit.subject}"\n\nThis reverts commit {newest.commit.revision}.\n'
-    return Undo(edit, message, undoes=newest.commit)
+    return Undo(put_text(files, document), f"Roll back {name} to before {revision}", note, newest.commit)
 
 
 def _refuse_older(repo: ClusterRepo, key: Key, newest: Change) -> None:

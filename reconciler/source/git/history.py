@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reconciler.errors import InvalidManifests, Refused
-from reconciler.source.yaml.objects import as_text, objects_of
-from reconciler.source.yaml.parser import parse
+from reconciler.source.yaml.objects import objects_in
 from reconciler.source.yaml.pieces import ENDINGS, counts, decode, split
 
-from .process import run_git
 from .repository import REF, ClusterRepo
 
 COMMITS_AT_ONCE = 500
@@ -22,8 +20,6 @@ FIRST_PARENTS = ("--first-parent", "-m", "--no-renames", "--no-abbrev")
 """A merge counts as the changes that it brings to its branch."""
 
 Key = tuple[str, str]
-Objects = dict[Key, tuple[Any, str]]
-"""Plain value and text of each object, by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +86,7 @@ def _log(repo: ClusterRepo, limit: int, ref: str, begin: str, file: str, skip: i
     fields = "--format=%H%x1f%at%x1f%an%x1f%ae%x1f%s"
     shape = (*FIRST_PARENTS, "--raw", "-z", "--full-diff", f"-n{limit}", f"--skip={skip}", fields)
     wanted = (f":(top,literal){file}",) if file and "\ufffd" not in file else pathspecs(repo, ref)
-    return git(repo, "log", *shape, begin or ref, "--", *wanted)
+    return repo.git("log", *shape, begin or ref, "--", *wanted)
 
 
 def pathspecs(repo: ClusterRepo, ref: str) -> tuple[str, ...]:
@@ -98,12 +94,6 @@ def pathspecs(repo: ClusterRepo, ref: str) -> tuple[str, ...]:
     folder = repo.folder(ref)
     literal = re.sub(r"([*?\[\\])", r"\\\1", f"{folder}/" if folder else "")
     return tuple(f":(top){literal}*{ending}" for ending in ENDINGS)
-
-
-def git(repo: ClusterRepo, *arguments: str) -> str:
-    """Return git's output about a repository. Every name among the arguments is a full one."""
-    located = (f"--git-dir={repo.path}", *arguments)
-    return run_git(located, environment=repo.environment).decode("utf-8", "replace")
 
 
 def changes(repo: ClusterRepo, key: Key) -> Iterator[Change]:
@@ -189,21 +179,6 @@ def _value(objects: Mapping[Key, tuple[Any, str, str]], key: Key) -> Any:
     return objects[key][0] if key in objects else None
 
 
-def objects_in(content: bytes) -> Objects:
-    """Return the objects in a file of any age. Unreadable parts are skipped."""
-    text = decode("", content)
-    found: Objects = {}
-    for piece in split(text) if isinstance(text, str) else ():
-        tree = parse("", piece.body)
-        for root in objects_of(tree):
-            value: Any = root.value
-            metadata = value.get("metadata") if isinstance(value, dict) else None
-            if isinstance(metadata, dict):
-                text_of = piece.body if root is tree.root else as_text(root)
-                found[str(value.get("kind")), str(metadata.get("name"))] = (value, text_of)
-    return found
-
-
 def text_at(repo: ClusterRepo, revision: str, key: Key) -> tuple[str, str]:
     """Return file and text of an object at a revision. Raises ``Refused`` if it did not exist."""
     for file, content in repo.read(revision).items():
@@ -215,5 +190,5 @@ def text_at(repo: ClusterRepo, revision: str, key: Key) -> tuple[str, str]:
 
 def parent(repo: ClusterRepo, revision: str) -> str | None:
     """Return the first parent of a commit; None if it has none."""
-    listed = git(repo, "rev-list", "--parents", "--max-count=1", revision, "--").split()
+    listed = repo.git("rev-list", "--parents", "--max-count=1", revision, "--").split()
     return listed[1] if len(listed) > 1 else None

@@ -1,5 +1,5 @@
-"""The files that make a folder a bare git repository: creates them, and writes them again after a disk failure or a
-partial copy."""
+"""The files that make a folder a bare git repository: creates them, finds damage after a disk failure, a loss of power or a
+partial copy, and writes them again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from reconciler.errors import Invalid
+from reconciler.errors import Invalid, Unreachable, few_names
 
 from .hooks import SETTINGS
 from .process import TIMEOUT_SECONDS, git_process, run_git
@@ -16,6 +16,11 @@ from .process import TIMEOUT_SECONDS, git_process, run_git
 _FOLDERS = ("refs", "refs/heads", "objects/info", "objects/pack")
 """Without ``refs`` git finds no repository; tools that copy no empty folders leave it out once the refs are packed."""
 _SETTINGS = "".join("[{}]\n\t{} = {}\n".format(*name.split("."), value) for name, value in SETTINGS.items())
+EXAMINED_SECONDS = 120.0
+WHOLE_BYTES_MAX = 256 * 1024 * 1024
+"""For a larger repository, only the connections of its objects are examined, and not the contents of its files."""
+SHOWN = 3
+_HARMLESS = ("notice:", "warning:", "dangling ", "Checking ", "hint:")
 _LOGGED = re.compile(r"[0-9a-f]+ ([0-9a-f]{40,64}) .*")
 
 
@@ -24,9 +29,13 @@ def initialize(path: Path, branch: str) -> None:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise Invalid(f"{path} exists but is not a git repository: move it away")
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    run_git(("init", "--quiet", "--bare", "--template=", f"--initial-branch={branch}", str(path)))
+    init_bare(path, branch)
     with (path / "config").open("a", encoding="utf-8") as config:  # git would need a process for each
         config.write(_SETTINGS)
+
+
+def init_bare(path: Path, branch: str) -> None:
+    run_git(("init", "--quiet", "--bare", "--template=", f"--initial-branch={branch}", str(path)))
 
 
 def looks_like_one(path: Path) -> bool:
@@ -72,6 +81,24 @@ def last_logged(path: Path, ref: str) -> str:
     return found[1] if found is not None and found[1].strip("0") else ""
 
 
+def damage(path: Path) -> str:
+    """Return the faults that `git fsck` finds in the bare repository at ``path``, for people; empty if there are none.
+
+    Raises ``Unreachable`` if it takes too long.
+    """
+    size = sum(each.stat().st_size for each in (path / "objects").rglob("*") if each.is_file())
+    depth = "--connectivity-only" if size > WHOLE_BYTES_MAX else "--full"
+    arguments = (f"--git-dir={path}", "fsck", depth, "--no-dangling", "--no-progress")
+    process = git_process(arguments, b"", {}, EXAMINED_SECONDS)
+    if not process.returncode:
+        return ""
+    if process.returncode < 0:
+        raise Unreachable(f"git fsck was ended by signal {-process.returncode}")
+    lines = (process.stderr + b"\n" + process.stdout).decode("utf-8", "replace").splitlines()
+    found = [line.strip().replace(f"{path}/", "") for line in lines if line.strip()]
+    return few_names([line for line in found if not line.startswith(_HARMLESS)] or found, SHOWN)
+
+
 def _is_head(file: Path) -> bool:
     """Return whether git accepts a file as the HEAD of a repository."""
     with suppress(OSError):
@@ -108,7 +135,6 @@ def _is_lost(path: Path, ref: str) -> bool:
 
 
 def _commit(path: Path, name: str) -> subprocess.CompletedProcess[bytes]:
-    """Ask git for a commit."""
     arguments = (f"--git-dir={path}", "cat-file", "-e", f"{name}^{{commit}}")
     return git_process(arguments, b"", {}, TIMEOUT_SECONDS)
 

@@ -10,17 +10,22 @@ from reconciler.source.yaml.pieces import counts
 from reconciler.source.yaml.syntax_errors import clip
 
 
+def _listed(listing: bytes) -> Iterator[tuple[bytes, str, bytes, str]]:
+    """Yield mode, object name, size and path of each file, from ``ls-tree -r -z -l``."""
+    for entry in filter(None, listing.split(b"\0")):
+        description, _, path = entry.partition(b"\t")
+        mode, _, sha, size = description.split()
+        yield mode, sha.decode(), size, path.decode("utf-8", "surrogateescape")
+
+
 def yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:
     """Return object name and size by path, from ``ls-tree -r -z -l``. Raises ``Invalid`` if an object is missing."""
     blobs = {}
-    for entry in filter(None, listing.split(b"\0")):
-        description, _, raw = entry.partition(b"\t")
-        mode, _, sha, size = description.split()
-        path = raw.decode("utf-8", "surrogateescape")
+    for mode, sha, size, path in _listed(listing):
         if mode in (b"100644", b"100755") and counts(path):
             if not size.isdigit():
-                raise Invalid(f"the contents of {clip(path)} are missing (object {sha.decode()})")
-            blobs[path] = (sha.decode(), int(size))
+                raise Invalid(f"the contents of {clip(path)} are missing (object {sha})")
+            blobs[path] = (sha, int(size))
     return dict(sorted(blobs.items()))
 
 
@@ -91,23 +96,13 @@ def _entry(description: str, tokens: Iterator[str]) -> Entry:
 
 def sizes_in(listing: bytes, more_than: int) -> dict[str, int]:
     """Return the sizes of files that exceed a number of bytes, by path, from ``ls-tree -r -z -l``."""
-    found = {}
-    for entry in filter(None, listing.split(b"\0")):
-        description, _, path = entry.partition(b"\t")
-        size = description.split()[3]
-        if size.isdigit() and int(size) > more_than:
-            found[path.decode("utf-8", "surrogateescape")] = int(size)
-    return found
+    sizes = {path: int(size) for _, _, size, path in _listed(listing) if size.isdigit()}
+    return {path: size for path, size in sizes.items() if size > more_than}
 
 
 def links_in(listing: bytes) -> set[str]:
     """Return the paths of symbolic links and submodules, from ``ls-tree -r -z -l``."""
-    entries = (entry.partition(b"\t")[::2] for entry in filter(None, listing.split(b"\0")))
-    return {
-        path.decode("utf-8", "surrogateescape")
-        for description, path in entries
-        if description.startswith(LINKS)
-    }
+    return {path for mode, _, _, path in _listed(listing) if mode in LINKS}
 
 
 def hook_words(stderr: str) -> str:

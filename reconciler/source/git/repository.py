@@ -130,7 +130,7 @@ class ClusterRepo:
         noted = {MIRROR: mirror, PATH: folder}
         for name, value in noted.items():
             if value:
-                self._git("config", "--local", name, value)
+                self.git("config", "--local", name, value)
             else:
                 unset = self._located(("config", "--local", "--unset-all", name))
                 run_git(unset, environment=self.environment, codes=(0, 5))  # 5: it was not set
@@ -198,10 +198,9 @@ class ClusterRepo:
             problems += (Problem(next(iter(blobs)), 1, 1, "", text),)
         if problems:
             raise InvalidManifests(problems)
-        names = "".join(f"{sha}\n" for sha, _ in blobs.values()).encode()
-        contents = self._bytes("cat-file", "--batch", stdin=names) if blobs else b""
-        found = zip(blobs, contents_of(contents), strict=True)
-        return {path: content for path, content in found if not of_others(path, content)}
+        contents = self.blobs([sha for sha, _ in blobs.values()])
+        found = {path: contents[sha] for path, (sha, _) in blobs.items()}
+        return {path: content for path, content in found.items() if not of_others(path, content)}
 
     def _damaged(self, problem: str) -> Invalid:
         return Invalid(
@@ -273,7 +272,6 @@ class ClusterRepo:
         return run_git(arguments, environment=self.environment, codes=(0, 1)).decode().strip() or None
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Return whether ``newer`` is a descendant of ``older``."""
         arguments = self._located(("merge-base", "--is-ancestor", _checked(older), _checked(newer)))
         process = git_process(arguments, b"", self.environment, TIMEOUT_SECONDS)
         if process.returncode > 1:
@@ -288,7 +286,7 @@ class ClusterRepo:
             for ref, name in names.items()
         ]
         self.wait_until_free()
-        self._git("update-ref", "--stdin", stdin="".join(lines).encode())
+        self.git("update-ref", "--stdin", stdin="".join(lines).encode())
 
     # --- writing -----------------------------------------------------------------------------------
 
@@ -310,7 +308,7 @@ class ClusterRepo:
         if url:
             raise Refused("Mirrored", mirror_text(url))
         tree = self._write_tree(base, {self._within(path, ref): each for path, each in changes.items()})
-        if base is not None and tree == self._git("rev-parse", f"{_checked(base)}^{{tree}}").strip():
+        if base is not None and tree == self.git("rev-parse", f"{_checked(base)}^{{tree}}").strip():
             return base
         parents = ("-p", base) if base is not None else ()
         identity = {
@@ -343,7 +341,7 @@ class ClusterRepo:
             return self._bytes("write-tree", environment=index).decode().strip()
 
     def _blob(self, content: bytes) -> str:
-        return self._git("hash-object", "-w", "--no-filters", "--stdin", stdin=content).strip()
+        return self.git("hash-object", "-w", "--no-filters", "--stdin", stdin=content).strip()
 
     def _land(self, base: str | None, revision: str, ref: str) -> None:
         self.wait_until_free()
@@ -376,7 +374,8 @@ class ClusterRepo:
             self._located(arguments), stdin=stdin, environment={**self.environment, **(environment or {})}
         )
 
-    def _git(self, *arguments: str, stdin: bytes = b"") -> str:
+    def git(self, *arguments: str, stdin: bytes = b"") -> str:
+        """Return git's output about the repository. Every name among the arguments is a full one."""
         return self._bytes(*arguments, stdin=stdin).decode("utf-8", "replace")
 
 

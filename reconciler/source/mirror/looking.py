@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import Conflict, Invalid, InvalidManifests, Refused, Unreachable
-from reconciler.resources.git_repository import GitRepositorySpec, Ref
+from reconciler.resources.git_repository import GitRepositorySpec, Ref, Verify
 from reconciler.source.git.hooks import PUSH_BYTES_MAX
+from reconciler.source.git.layout import init_bare
 from reconciler.source.git.process import error_text, git_process, run_git
-from reconciler.source.git.repository import NO_FOLDER_TEXT, PATH, REF, ClusterRepo
+from reconciler.source.git.repository import BRANCH, NO_FOLDER_TEXT, PATH, REF, ClusterRepo
 
-from . import signatures
 from .transport import diverted, environment_of, settings_of
 
 LIST_SECONDS, FETCH_SECONDS = 30.0, 120.0
@@ -27,6 +28,7 @@ REMOTE = "refs/reconciler/remote"
 """The newest commit of the remote that was accepted."""
 PLACE = "incoming-"
 """The prefix of the names of folders in the home for fetches."""
+_FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
 
 TEXT_MAX = 500
 """The most characters of git's own message that are repeated."""
@@ -41,6 +43,19 @@ _BARRED = {
 }
 """Messages of git about faults that do not pass by themselves, with their meaning."""
 _NOT_FOUND = re.compile(r"repository '[^']*' not found")
+
+SIGNED_MAX = 1000
+"""The most commits whose signatures are checked at once: each takes git some 10 ms."""
+SIGNED_SECONDS = 60.0
+_SIGNED = "G"
+_NOT_SIGNED = {
+    "N": "it is not signed",
+    "B": "its signature is bad",
+    "U": "its signer is not among the allowed signers",
+    "E": "its signature cannot be checked: only those of SSH keys can",
+}
+_NO_KEY_RINGS = {"gpg.program": "false", "gpg.openpgp.program": "false", "gpg.x509.program": "false"}
+"""No key ring of this machine's user may decide what runs here."""
 
 Check = Callable[[ClusterRepo, str | None, str], str]
 """Takes a repository, the commit of ``main`` and the new one. Returns why that is not accepted, as a push would be;
@@ -85,7 +100,7 @@ class Remote:
         and ``Conflict`` if ``main`` moved meanwhile.
         """
         head = self.repo.head()
-        with _Place(self.repo.path.parent) as place:
+        with _place(self.repo.path.parent) as place:
             git = _Git(spec, place, environment_of(spec, place, self.environ), self.bytes_max)
             if (known is not None and known.refusal) or not at_once:
                 revision = git.listed()
@@ -107,7 +122,7 @@ class Remote:
             other = spec.model_copy(update={"ref": Ref(branch=branch)})
         except ValueError as error:
             raise Refused("Unusable", f"the branch cannot be fetched: {error}") from None
-        with _Place(self.repo.path.parent, "request-") as place:
+        with _place(self.repo.path.parent, "request-") as place:
             git = _Git(other, place, environment_of(spec, place, self.environ), self.bytes_max)
             found = git.fetched(self.repo)
             if found != commit:
@@ -127,12 +142,12 @@ class Remote:
     def _judged(self, spec: GitRepositorySpec, fetched: ClusterRepo, head: str | None, revision: str) -> Look:
         dropped = 0
         if head is not None and not fetched.is_ancestor(head, revision):
-            dropped = _missing_in(fetched, revision, head)
+            dropped = int(fetched.git("rev-list", "--count", head, f"^{revision}"))
             if not spec.allow_rewind:
                 return Look(revision, dropped=dropped, refusal=_rewound(spec, head, revision, dropped))
         try:
             if spec.verify is not None:
-                signatures.check(fetched.path, spec.verify, head, revision)
+                _check_signatures(fetched.path, spec.verify, head, revision)
             refusal = self.check(fetched, head, revision)
         except (Refused, InvalidManifests) as error:
             refusal = str(error)
@@ -143,9 +158,8 @@ class Remote:
 
     def _take(self, spec: GitRepositorySpec, fetched: ClusterRepo, head: str | None, revision: str) -> None:
         own = f"--git-dir={self.repo.path}"
-        quiet = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
         self.verify()
-        run_git((own, *quiet, str(fetched.path), f"+{REF}:{REMOTE}"), timeout_seconds=FETCH_SECONDS)
+        run_git((own, *_FETCH, str(fetched.path), f"+{REF}:{REMOTE}"), timeout_seconds=FETCH_SECONDS)
         self.verify()
         self.repo.configure(spec.url, spec.path)  # before main moves: only the folder is ever read
         moved = git_process((own, "update-ref", REF, revision, head or ""), b"", {}, LIST_SECONDS)
@@ -153,9 +167,37 @@ class Remote:
             raise Conflict(f"main moved meanwhile: {error_text(moved.stderr)}")
 
 
-def _missing_in(fetched: ClusterRepo, revision: str, head: str) -> int:
-    """Return the number of commits that are in ``head`` and not in ``revision``."""
-    return int(run_git((f"--git-dir={fetched.path}", "rev-list", "--count", head, f"^{revision}")))
+def _check_signatures(git_dir: Path, verify: Verify, old: str | None, new: str) -> None:
+    """Check every commit that is in ``new`` and not in ``old``. Raises ``Refused`` with the first that fails, and
+    ``Invalid`` if the signers cannot be read."""
+    signers = Path(verify.allowed_signers).expanduser()
+    if not signers.is_file():
+        raise Invalid(f"{signers}, the file of the allowed signers, cannot be read")
+    known = [name for name in (old, verify.since) if name]
+    settings = {**_NO_KEY_RINGS, "gpg.ssh.allowedSignersFile": str(signers)}
+    words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    # A shallow or unknown "since" is an error of git, and not an empty set of commits.
+    shape = ("log", "--topo-order", f"-n{SIGNED_MAX + 1}", "--format=%H %G?", new, "--not", *known)
+    done = git_process((*words, f"--git-dir={git_dir}", *shape), b"", {}, SIGNED_SECONDS)
+    if done.returncode:
+        text = (
+            f"the commit {verify.since} of verify.since is not in this branch"
+            if verify.since
+            else "git log failed"
+        )
+        raise Invalid(f"signatures cannot be checked: {text}")
+    lines = [line.split(" ", 1) for line in done.stdout.decode().splitlines()]
+    for commit, found in lines:
+        if found != _SIGNED:
+            said = _NOT_SIGNED.get(found, f"git says {found}")
+            text = f"{commit[:10]}: {said}; every commit since the last accepted one has to be signed"
+            raise Refused("NotSigned", text)
+    if len(lines) > SIGNED_MAX:
+        text = (
+            f"more than {SIGNED_MAX} commits at once, of which every signature would have to be checked; name the last"
+            " one that you trust with --signed-since"
+        )
+        raise Refused("TooManyCommits", text)
 
 
 def _rewound(spec: GitRepositorySpec, head: str, revision: str, dropped: int) -> str:
@@ -166,22 +208,17 @@ def _rewound(spec: GitRepositorySpec, head: str, revision: str, dropped: int) ->
     )
 
 
-class _Place:
-    """A folder in the home that is deleted at the end, and at the next look if this process is killed."""
-
-    def __init__(self, home: Path, kind: str = "branch-") -> None:
-        """``kind``: folders of different kinds are used at the same time."""
-        self._home = home
-        self._prefix = PLACE + kind
-
-    def __enter__(self) -> Path:
-        for left in self._home.glob(f"{self._prefix}*"):
-            shutil.rmtree(left, ignore_errors=True)
-        self._path = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._home))
-        return self._path
-
-    def __exit__(self, *error: object) -> None:
-        shutil.rmtree(self._path, ignore_errors=True)
+@contextmanager
+def _place(home: Path, kind: str = "branch-") -> Iterator[Path]:
+    """Make a folder in the home that is deleted at the end, and at the next look if this process is killed. ``kind``:
+    folders of different kinds are used at the same time."""
+    for left in home.glob(f"{PLACE}{kind}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    place = Path(tempfile.mkdtemp(prefix=PLACE + kind, dir=home))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +229,6 @@ class _Git:
     bytes_max: int
 
     def listed(self) -> str:
-        """Return the commit at the remote's branch."""
         out = self._run(("ls-remote", "--quiet", self.spec.url, self._ref), LIST_SECONDS)
         lines = [line.split("\t") for line in out.decode("utf-8", "replace").splitlines()]
         found = [words[0] for words in lines if words[1:] == [self._ref]]
@@ -203,23 +239,13 @@ class _Git:
     def fetched(self, repo: ClusterRepo) -> str:
         """Fetch the branch into a separate repository, and return its commit."""
         git_dir = self.place / "git"
-        run_git(
-            (
-                "init",
-                "--quiet",
-                "--bare",
-                "--template=",
-                f"--initial-branch={REF.rpartition('/')[2]}",
-                str(git_dir),
-            )
-        )
+        init_bare(git_dir, BRANCH)
         borrowed = git_dir / "objects" / "info"
         borrowed.mkdir(exist_ok=True)
         (borrowed / "alternates").write_text(f"{(repo.path / 'objects').absolute()}\n", encoding="utf-8")
         if self.spec.path:
             run_git((f"--git-dir={git_dir}", "config", PATH, self.spec.path))
-        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
-        self._run((f"--git-dir={git_dir}", *words, self.spec.url, f"+{self._ref}:{REF}"), FETCH_SECONDS)
+        self._run((f"--git-dir={git_dir}", *_FETCH, self.spec.url, f"+{self._ref}:{REF}"), FETCH_SECONDS)
         found = ClusterRepo(git_dir).head()
         if found is None:
             raise self._missing()

@@ -49,7 +49,6 @@ exec ssh -F "$RECONCILER_GIT_SSH_CONFIG" "$@"
 
 
 def settings_of(spec: GitRepositorySpec) -> tuple[str, ...]:
-    """Return the options of git for a remote."""
     own = {
         # The remote accepted commits of years ago, and nobody reads them. Names of objects and that none is missing are
         # checked all the same.

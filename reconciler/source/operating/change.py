@@ -160,7 +160,6 @@ def titled(verb: str, results: Iterable[Any]) -> str:
 
 
 def results(keys: Iterable[Key], changed: Iterable[Key]) -> tuple[Any, ...]:
-    """Return the result for each object."""
     from reconciler.source.editing import Result
 
     those = set(changed)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reconciler.errors import Conflict
 from reconciler.source.git.repository import OPERATIONS, Author, ClusterRepo
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from reconciler.resources import Manifest
 
 COMMITS_TRIED = 5
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +35,24 @@ def write(
     After a concurrent commit, decides again on top of it, a few times; then raises ``Conflict``. ``clock`` returns seconds
     since the Unix epoch.
     """
-    for attempt in range(1, COMMITS_TRIED + 1):
+
+    def attempt() -> Written:
         head, now = seen(repo, asking, clock())
         change = decide(now)
         if not change.operations:
             return Written(head, change)
         ask_windows(now, change)
-        try:
-            made = repo.commit(head, now.changes(change), message_of(now, change), author, OPERATIONS)
-            return Written(made, change)
-        except Conflict:
-            if attempt == COMMITS_TRIED:
-                raise
-    raise AssertionError("the loop returns or raises")
+        made = repo.commit(head, now.changes(change), message_of(now, change), author, OPERATIONS)
+        return Written(made, change)
+
+    return _tried(attempt)
+
+
+def _tried(attempt: Callable[[], T]) -> T:
+    for _ in range(COMMITS_TRIED - 1):
+        with suppress(Conflict):
+            return attempt()
+    return attempt()
 
 
 def seen(repo: ClusterRepo, asking: Asking, at: float) -> tuple[str | None, Now]:
@@ -83,19 +90,17 @@ def write_manifests(
     Returns the revision and the edit. After a concurrent commit, decides again on top of it, a few times; then raises
     ``Conflict``.
     """
-    for attempt in range(1, COMMITS_TRIED + 1):
+
+    def attempt() -> tuple[str | None, Any]:
         head = repo.head()
         edit = decide(repo.read(head) if head else {})
         if not edit.changes:
             return head, edit
         changes = edit.changes if head else {**edit.changes, **first}
-        try:
-            text = message(edit.results) + _trailers(edit.results)
-            return repo.commit(head, changes, text, author), edit
-        except Conflict:
-            if attempt == COMMITS_TRIED:
-                raise
-    raise AssertionError("the loop returns or raises")
+        text = message(edit.results) + _trailers(edit.results)
+        return repo.commit(head, changes, text, author), edit
+
+    return _tried(attempt)
 
 
 def _trailers(results: Iterable[Any]) -> str:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from reconciler.errors import InvalidManifests, Problem
-from reconciler.resources import API_VERSION, KINDS, Gateway, Manifest, ModelDeployment
+from reconciler.resources import API_VERSION, KINDS, Fabric, Gateway, Manifest, ModelDeployment
 from reconciler.resources.api_key import ApiKey
 from reconciler.source.yaml import parser
 from reconciler.source.yaml.parser import Node, Tree
 
-from . import fabric_conflicts, objects, pieces
-from .field_errors import explain, suggest
+from . import objects, pieces
+from .field_errors import dotted, explain, suggest
+from .plain import as_yaml
 from .syntax_errors import clip
 
 M = TypeVar("M", bound=Manifest)
@@ -89,7 +91,6 @@ def all_of(files: Mapping[str, bytes], kind: type[M]) -> dict[str, M]:
 
 
 def parse(file: str, piece: pieces.Piece) -> Tree:
-    """Parse one piece of a file."""
     return parser.parse(file, piece.body, piece.line, piece.column)
 
 
@@ -117,19 +118,12 @@ def _read_file(file: str, content: bytes, kinds: Kinds, problems: list[Problem])
             whole = root is tree.root and not objects.is_json(file)
             manifest = _typed(file, objects.ignoring_status(root), tree.problems, kinds, problems)
             if manifest is not None:
-                text_of = piece.body if whole else objects.as_text(root)
+                text_of = piece.body if whole else as_yaml(root.value)
                 line = tree.first_line if root is tree.root else root.line
                 document = Document(file, index + number, line, manifest, text_of)
                 found.append(_Read(document, root))
-        index += (
-            len(roots) if roots and roots[0] is not tree.root else 1 if not _empty_list(tree, roots) else 0
-        )
+        index += len(roots) if roots or tree.root is not None else 1  # a list without items makes no piece
     return found
-
-
-def _empty_list(tree: Tree, roots: list[Node]) -> bool:
-    """Return whether a document is a list without items, which makes no piece."""
-    return tree.root is not None and not roots
 
 
 def _typed(
@@ -204,27 +198,23 @@ def _across(found: list[_Read], part: bool) -> list[Problem]:
     return [*problems, *_names_for_clients(distinct), *_secrets(distinct), *_cables(distinct, part)]
 
 
-def _names_for_clients(found: list[_Read]) -> list[Problem]:
-    """Return duplicates among deployment names and aliases, one namespace: clients use both as ``model``."""
-    problems = []
-    deployments = [(read, read.document.manifest) for read in found]
+def _names_for_clients(found: list[_Read]) -> Iterator[Problem]:
+    """Yield duplicates among deployment names and aliases, one namespace: clients use both as ``model``."""
+    deployments = [
+        (read, each) for read in found if isinstance(each := read.document.manifest, ModelDeployment)
+    ]
     owners: dict[str, str] = {}
-    for read, manifest in deployments:
-        if isinstance(manifest, ModelDeployment):
-            name = manifest.metadata.name
-            owners[name] = f'the name of ModelDeployment "{name}", at {_at(read.document)}'
-    for read, manifest in deployments:
-        if not isinstance(manifest, ModelDeployment):
-            continue
-        for index, alias in enumerate(manifest.spec.serving.aliases):
+    for read, each in deployments:
+        name = each.metadata.name
+        owners[name] = f'the name of ModelDeployment "{name}", at {_at(read.document)}'
+    for read, each in deployments:
+        mine = f'an alias of ModelDeployment "{each.metadata.name}", at {_at(read.document)}'
+        for index, alias in enumerate(each.spec.serving.aliases):
             if alias in owners:
                 text = f'"{clip(alias)}" is already {owners[alias]}'
-                problems.append(_problem(read, text, "spec", "serving", "aliases", index))
+                yield _problem(read, text, "spec", "serving", "aliases", index)
             else:
-                owners[alias] = (
-                    f'an alias of ModelDeployment "{manifest.metadata.name}", at {_at(read.document)}'
-                )
-    return problems
+                owners[alias] = mine
 
 
 def _secrets(found: list[_Read]) -> Iterator[Problem]:
@@ -234,9 +224,8 @@ def _secrets(found: list[_Read]) -> Iterator[Problem]:
         key = read.document.manifest
         if not isinstance(key, ApiKey):
             continue
-        earlier = enumerate(each.hash for each in key.spec.previous)
         places: list[tuple[str, tuple[str | int, ...]]] = [(key.spec.hash, ("spec", "hash"))]
-        places += [(known, ("spec", "previous", index, "hash")) for index, known in earlier]
+        places += [(each.hash, ("spec", "previous", at, "hash")) for at, each in enumerate(key.spec.previous)]
         mine = f'a secret of ApiKey "{key.metadata.name}", at {_at(read.document)}'
         for known, path in places:
             owner = owners.setdefault(known, mine)
@@ -247,10 +236,65 @@ def _secrets(found: list[_Read]) -> Iterator[Problem]:
 
 def _cables(found: list[_Read], part: bool) -> Iterator[Problem]:
     """Yield problems of Fabrics that share a cable or an address, or name unknown Nodes."""
-    by_key = {read.document.key: read for read in found}
-    places = {key: _at(read.document) for key, read in by_key.items()}
-    for flaw in fabric_conflicts.problems([read.document.manifest for read in found], places, part):
-        yield _problem(by_key["Fabric", flaw.fabric], flaw.text, *flaw.path)
+    nodes = {name for kind, name in (read.document.key for read in found) if kind == "Node"}
+    fabrics = [(read, fabric) for read in found if isinstance(fabric := read.document.manifest, Fabric)]
+    if not part:
+        yield from _unknown(fabrics, nodes)
+    yield from _shared(fabrics)
+    yield from _overlapping(fabrics)
+
+
+Fabrics = list[tuple[_Read, Fabric]]
+
+
+def _ends(fabric: Fabric) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+    """Yield each end of each link, and its path."""
+    for number, pair in enumerate(fabric.spec.links):
+        for side, end in enumerate(pair):
+            yield end, ("spec", "links", number, side)
+
+
+def _unknown(fabrics: Fabrics, nodes: set[str]) -> Iterator[Problem]:
+    for read, fabric in fabrics:
+        for end, path in _ends(fabric):
+            name = end.rpartition("/")[0]
+            if name not in nodes:
+                nearest = suggest(name, sorted(nodes))
+                advice = (
+                    f'did you mean "{nearest}"? If the Node was removed, remove its links from the Fabric'
+                    if nearest
+                    else "add the Node first, or remove its links from the Fabric"
+                )
+                yield _problem(read, f'there is no Node "{name}"; {advice}', *path)
+
+
+def _shared(fabrics: Fabrics) -> Iterator[Problem]:
+    """Yield receptacles that an earlier Fabric already uses."""
+    owners: dict[str, Document] = {}
+    for read, fabric in fabrics:
+        for end, path in _ends(fabric):
+            owner = owners.setdefault(end, read.document)
+            if owner is not read.document:
+                text = f'{end} already has a cable in Fabric "{owner.key[1]}", at {_at(owner)}'
+                yield _problem(read, text, *path)
+
+
+def _overlapping(fabrics: Fabrics) -> Iterator[Problem]:
+    """Yield pools that overlap the pool of an earlier Fabric."""
+    before: list[tuple[Document, IPv4Network]] = []
+    for read, fabric in fabrics:
+        network = fabric.spec.addressing.network
+        if network is None:
+            continue
+        for owner, other in before:
+            if network.overlaps(other):
+                text = (
+                    f'{network} overlaps {other} of Fabric "{owner.key[1]}", at {_at(owner)}:'
+                    " two machines would get one address"
+                )
+                yield _problem(read, text, "spec", "addressing", "pool")
+                break
+        before.append((read.document, network))
 
 
 def _at(document: Document) -> str:
@@ -259,5 +303,4 @@ def _at(document: Document) -> str:
 
 def _problem(read: _Read, text: str, *path: str | int) -> Problem:
     line, column = read.place(*path)
-    dotted = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return Problem(read.document.file, line, column, dotted.removeprefix("."), text)
+    return Problem(read.document.file, line, column, dotted(path), text)

@@ -32,20 +32,15 @@ def explain(file: str, root: Node, kind: type[BaseModel], error: ValidationError
 def _problem(file: str, root: Node, kind: type[BaseModel], detail: Mapping[str, Any]) -> Problem:
     node, rest, path = _follow(root, detail["loc"])
     name = str(rest[-1]) if rest else ""
-    match detail["type"]:
-        case "missing":
-            line, column = node.key or (node.line, node.column)
-            return Problem(file, line, column, _dotted((*path, name)), "required field is missing")
-        case "extra_forbidden":
-            line, column = node.key or (node.line, node.column)
-            return Problem(file, line, column, _dotted(path), "unknown field" + _instead(kind, path))
-        case _:
-            pass
+    line, column = node.key or (node.line, node.column)
+    if detail["type"] == "missing":
+        return Problem(file, line, column, dotted((*path, name)), "required field is missing")
+    if detail["type"] == "extra_forbidden":
+        return Problem(file, line, column, dotted(path), "unknown field" + _instead(kind, path))
     if name == "[key]":
-        line, column = node.key or (node.line, node.column)
         shown = Node(str(path[-1]), line, column, quoted=True)
-        return Problem(file, line, column, _dotted(path), f"as a key, {_words(detail, shown)}")
-    return Problem(file, node.line, node.column, _dotted(path), _words(detail, node))
+        return Problem(file, line, column, dotted(path), f"as a key, {_words(detail, shown)}")
+    return Problem(file, node.line, node.column, dotted(path), _words(detail, node))
 
 
 def _follow(
@@ -67,14 +62,10 @@ def _follow(
     return node, tuple(rest), tuple(path)
 
 
-def _dotted(path: Iterable[int | str]) -> str:
-    dotted = ""
-    for step in path:
-        if isinstance(step, int):
-            dotted += f"[{step}]"
-        else:
-            dotted += f".{clip(step)}" if dotted else clip(step)
-    return dotted
+def dotted(path: Iterable[int | str]) -> str:
+    """Return a path as messages show it: ``spec.links[0][1]``."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{clip(step)}" for step in path)
+    return "".join(steps).removeprefix(".")
 
 
 # --- fields ----------------------------------------------------------------------------------------
@@ -130,7 +121,6 @@ def _nearest(word: str, fields: list[str]) -> str:
 
 
 def got(node: Node) -> str:
-    """Return a value's description for messages."""
     match node.value:
         case dict():
             return "a mapping"

@@ -149,7 +149,8 @@ def _flow_removal(text: str, mapping: Any, key: Any, value: Any) -> Spans | None
         return [(start, end, "")]
     if position == 0:
         comma = _comma(text, end, mapping.value[1][0].start_mark.index)
-        return None if comma is None else [(start, _skip_spaces(text, comma + 1), "")]
+        rest = "" if comma is None else text[comma + 1 :].lstrip(" ")
+        return None if comma is None else [(start, len(text) - len(rest), "")]
     comma = _comma(text, _end(text, mapping.value[position - 1][1]), start)
     if comma is None:
         return None
@@ -162,12 +163,6 @@ def _comma(text: str, start: int, end: int) -> int | None:
     """Return the position of the comma between two entries, if only white space precedes it."""
     comma = text.find(",", start, end)
     return comma if comma >= 0 and not text[start:comma].strip() else None
-
-
-def _skip_spaces(text: str, at: int) -> int:
-    while text[at : at + 1] == " ":
-        at += 1
-    return at
 
 
 # --- places ----------------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import parser
 from .parser import Node, Tree
-from .pieces import Piece, split
+from .pieces import Piece, decode, split
 from .plain import as_yaml
 
 LIST = "List"
@@ -28,7 +28,6 @@ OURS = "reconciler/v"
 
 
 def is_json(file: str) -> bool:
-    """Return whether a file is JSON, by its name."""
     return file.endswith(".json")
 
 
@@ -62,9 +61,28 @@ def _drop(node: Node, names: Iterable[str]) -> None:
         node.children.pop(name, None)
 
 
-def as_text(root: Node) -> str:
-    """Return an object as YAML."""
-    return as_yaml(root.value)
+def key_of(value: Any) -> tuple[str, str] | None:
+    """Return kind and name of a plain object, without validating it; None if it cannot have a name."""
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    return (str(value.get("kind")), str(metadata.get("name"))) if isinstance(metadata, dict) else None
+
+
+def objects_in(content: bytes) -> dict[tuple[str, str], tuple[Any, str]]:
+    """Return plain value and text of each object in a file of any age, by kind and name. Unreadable parts are
+    skipped."""
+    text = decode("", content)
+    found: dict[tuple[str, str], tuple[Any, str]] = {}
+    for piece in split(text) if isinstance(text, str) else ():
+        tree = parser.parse("", piece.body)
+        for root in objects_of(tree):
+            if (key := key_of(root.value)) is not None:
+                found[key] = (root.value, piece.body if root is tree.root else as_yaml(root.value))
+    return found
+
+
+def names_in(files: Mapping[str, bytes], kind: str) -> list[str]:
+    """Return the names of all objects of a kind: fast, for completion."""
+    return [name for content in files.values() for found, name in objects_in(content) if found == kind]
 
 
 def pieces_of(file: str, text: str) -> list[Piece]:
@@ -79,7 +97,7 @@ def _apart(file: str, text: str) -> Iterator[Piece]:
             yield piece
             continue
         for root in objects_of(tree):
-            yield Piece("---\n", as_text(ignoring_status(root)), piece.line, 1)
+            yield Piece("---\n", as_yaml(ignoring_status(root).value), piece.line, 1)
 
 
 def as_json(pieces: Iterable[Piece]) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,6 @@ import yaml
 
 from reconciler.errors import Problem
 
-from .stream import without_marks
 from .syntax_errors import clip, syntax_problem
 
 DEPTH_MAX = 32
@@ -38,6 +38,11 @@ _TAG = "tag:yaml.org,2002:"
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FRACTION = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_MARKS = re.compile(r"^(?:%|\.\.\.(?=[ \t\r\n]|\Z))", re.MULTILINE)
+_END = re.compile(r"\.\.\.[ \t]*(?:#.*)?\r?\Z")
+_VERSION = re.compile(r"%YAML[ \t]+1\.[0-9]+[ \t]*(?:#.*)?\r?\Z")
+Flaw = tuple[int, int, str]
+"""Line and column, from 0, and a message."""
 _WORDS = {
     "bool": "a boolean",
     "int": "a number",
@@ -127,7 +132,6 @@ class _Builder:
         self.problems.append(Problem(self._file, *self._place(line, column), path, text))
 
     def on_event(self, event: yaml.Event) -> None:
-        """Process one event of the parser."""
         match event:
             case yaml.ScalarEvent():
                 self._ends(event)
@@ -315,3 +319,44 @@ def _odd_number(text: str) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+# --- around a document ------------------------------------------------------------------------------
+
+
+def without_marks(text: str) -> tuple[str, list[Flaw]]:
+    """Return the text with blank lines in place of directives and of the ends of documents without content, and the
+    flaws in these. Every line stays where it is."""
+    if not _MARKS.search(text):
+        return text, []
+    flaws: list[Flaw] = []
+    return "\n".join(_lines(text, flaws)), flaws
+
+
+def _lines(text: str, flaws: list[Flaw]) -> Iterator[str]:
+    content, directive = False, False
+    for number, line in enumerate(text.split("\n")):
+        bare = line.strip()
+        if _END.match(line):
+            yield line if content else ""
+            content = False
+        elif not content and line.startswith("%"):
+            directive = True
+            if not _VERSION.match(line):
+                flaws.append((number, 0, _meaning(line)))
+            yield ""
+        else:
+            if bare and not bare.startswith("#") and not content:
+                content = True
+                if directive:
+                    flaws.append((number, 0, 'expected a document; a new one begins with "---"'))
+                    directive = False
+            yield line
+
+
+def _meaning(line: str) -> str:
+    if line.startswith("%YAML"):
+        return "a version of YAML that is not read; expected %YAML 1.1 or %YAML 1.2, or no such line"
+    if line.startswith("%TAG"):
+        return "a %TAG directive; tags are not read: remove it"
+    return 'a line that begins with "%"; put text in quotes, and remove other directives than %YAML'

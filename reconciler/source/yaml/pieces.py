@@ -68,7 +68,6 @@ def _piece(marker: str, body: str, line: int) -> Piece:
 
 
 def join(pieces: Iterable[Piece]) -> str:
-    """Return the file that consists of these pieces."""
     return "".join(piece.marker + piece.body for piece in pieces)
 
 

@@ -1,19 +1,34 @@
-"""Finds names of objects that no manifest defines."""
+"""Checks manifests by themselves, and finds names of objects that none of them defines. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from reconciler.errors import Problem
+from reconciler.errors import InvalidManifests, Problem
 from reconciler.resources import Gateway, Manifest, Model, ModelDeployment, Node
 from reconciler.resources.api_key import ApiKey
 
-from .documents import Document
-from .field_errors import suggest
+from .documents import Document, load
+from .field_errors import dotted, suggest
 from .parser import parse
 
 Reference = tuple[tuple[str | int, ...], str, str]
 """A field, the kind that it names, and the name."""
+
+
+def checked(files: Mapping[str, bytes], references: bool | None = None) -> tuple[Document, ...]:
+    """Return the manifests of files. Raises ``InvalidManifests`` with every mistake.
+
+    They count as a whole cluster if any of them is a Node. ``references``: whether each named object must be among
+    these manifests; by default, if they are a whole cluster.
+    """
+    documents = load(files, part=True)
+    whole = any(document.key[0] == "Node" for document in documents)
+    if whole:
+        documents = load(files)
+    if (whole if references is None else references) and (problems := dangling(documents)):
+        raise InvalidManifests(problems)
+    return documents
 
 
 def dangling(documents: Iterable[Document]) -> tuple[Problem, ...]:
@@ -54,10 +69,7 @@ def _problem(
     nearest = suggest(name, sorted(there))
     advice = f'did you mean "{nearest}"?' if nearest else f"add a {kind} of this name"
     line, column = _place(document, path)
-    dotted = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return Problem(
-        document.file, line, column, dotted.removeprefix("."), f'there is no {kind} "{name}"; {advice}'
-    )
+    return Problem(document.file, line, column, dotted(path), f'there is no {kind} "{name}"; {advice}')
 
 
 def _place(document: Document, path: tuple[str | int, ...]) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from reconciler.bootstrap.store import open_store
 from reconciler.cli.core.client import LOCK_NAME
 from reconciler.doctor import examine_repository
 from reconciler.errors import ReconcilerError
-from reconciler.source.git.damage import damage
+from reconciler.source.git.layout import damage
 from reconciler.source.mirror.looking import Look, Remote
 from reconciler.source.mirror.settings import load_settings
 from reconciler.source.mirror.transport import _place, _readable

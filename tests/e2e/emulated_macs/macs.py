@@ -63,6 +63,20 @@ def _addresses() -> set[str]:
 
 
 @contextmanager
+def unpacked(made: Cluster, *how: str) -> Iterator[Path]:
+    """The folder of the manifests of emulated Macs (``how``: words of `sandbox up`), for a cluster whose controller believes
+    that it runs on a Mac too. Both have ended after the block."""
+    made.environment["PYTHONPATH"] = str(made.home / "sandbox" / "controller")
+    made.run("sandbox", "up", *how, "--detach")
+    try:
+        yield made.home / "sandbox" / "cluster"
+    finally:
+        if made.up is not None and made.up.poll() is None:
+            made.stop()
+        made.run("sandbox", "down")
+
+
+@contextmanager
 def macs(
     folder: Path, example: str, *how: str, change: Change = grows_at_once, console: bool = False
 ) -> Iterator[Cluster]:
@@ -73,17 +87,11 @@ def macs(
         for name in ("HOME", "TMPDIR"):
             made.environment[name] = str(folder / name.lower())
             (folder / name.lower()).mkdir()
-        made.environment["PYTHONPATH"] = str(made.home / "sandbox" / "controller")
         copied = manifests(example, folder / example, change)
-        made.run("sandbox", "up", *how, "-f", str(copied), "--detach")
-        try:
-            made.start("-f", str(made.home / "sandbox" / "cluster"), "--any-port", console=console)
+        with unpacked(made, *how, "-f", str(copied)) as written:
+            made.start("-f", str(written), "--any-port", console=console)
             made.wait("a controller", lambda: made.json("get", "nodes")["items"])
             yield made
-        finally:
-            if made.up is not None and made.up.poll() is None:
-                made.stop()
-            made.run("sandbox", "down")
         made.wait_ended()
         assert [path for name in ("home", "tmpdir") for path in (folder / name).rglob("*")] == []
     assert around() == before

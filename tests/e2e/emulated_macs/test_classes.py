@@ -24,6 +24,8 @@ import yaml
 
 from tests.e2e.cluster import MODEL, Cluster, cluster
 
+from .macs import unpacked
+
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("classes.yaml").read_text())
@@ -169,23 +171,15 @@ class Macs:
 
 
 @contextmanager
-def unpacked() -> Iterator[Macs]:
+def three_macs() -> Iterator[Macs]:
     """As they are on the first day, until the first group on them serves."""
-    with cluster() as made:
-        made.environment["PYTHONPATH"] = str(made.home / "sandbox" / "controller")
-        made.run("sandbox", "up", "--nodes", "3", "--detach")
-        try:
-            manifests = made.home / "sandbox" / "cluster"
-            (manifests / "serving.yaml").write_text(SERVING)
-            made.start("-f", str(manifests), "--any-port")
-            macs = Macs(made)
-            made.wait("the first group", macs.mesh, SERVED_SECONDS)
-            macs.wished = macs.mesh()
-            yield macs
-        finally:
-            if made.up is not None and made.up.poll() is None:
-                made.stop()
-            made.run("sandbox", "down")
+    with cluster() as made, unpacked(made, "--nodes", "3") as manifests:
+        (manifests / "serving.yaml").write_text(SERVING)
+        made.start("-f", str(manifests), "--any-port")
+        macs = Macs(made)
+        made.wait("the first group", macs.mesh, SERVED_SECONDS)
+        macs.wished = macs.mesh()
+        yield macs
 
 
 @dataclass(frozen=True)
@@ -224,7 +218,7 @@ class Bench:
         """They are put away where the case does not end well: the next one is to show its own fault."""
         if self.macs is None or fresh:
             self.ending.close()
-            self.macs = self.ending.enter_context(unpacked())
+            self.macs = self.ending.enter_context(three_macs())
         macs, self.macs = self.macs, None
         yield macs
         self.macs = macs

@@ -19,6 +19,7 @@ from reconciler.sandbox.cluster import FILE
 from reconciler.sandbox.places import PASSWORD, USER
 from tests.e2e.cluster import Cluster, cluster
 
+from .macs import unpacked
 from .test_classes import SERVING
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -30,21 +31,13 @@ NAME = re.compile(r"(  name: (studio-\d)\n(?:.*\n)*?    host: )127\.0\.0\.1")
 @contextmanager
 def two_macs() -> Iterator[Cluster]:
     """Found by their names, by a controller that believes that it runs on a Mac."""
-    with cluster() as made:
-        made.environment["PYTHONPATH"] = str(made.home / "sandbox" / "controller")
-        made.run("sandbox", "up", "--nodes", "2", "--detach")
-        try:
-            manifests = made.home / "sandbox" / "cluster"
-            nodes, count = NAME.subn(r"\1\2.local", (manifests / FILE).read_text())
-            assert count == 2
-            (manifests / FILE).write_text(nodes)
-            (manifests / "serving.yaml").write_text(SERVING)
-            made.start("-f", str(manifests), "--any-port")
-            yield made
-        finally:
-            if made.up is not None and made.up.poll() is None:
-                made.stop()
-            made.run("sandbox", "down")
+    with cluster() as made, unpacked(made, "--nodes", "2") as manifests:
+        nodes, count = NAME.subn(r"\1\2.local", (manifests / FILE).read_text())
+        assert count == 2
+        (manifests / FILE).write_text(nodes)
+        (manifests / "serving.yaml").write_text(SERVING)
+        made.start("-f", str(manifests), "--any-port")
+        yield made
 
 
 def steps(made: Cluster, name: str) -> str:

@@ -17,7 +17,7 @@ from reconciler.planning.context.deadlines import HUNG_GRACE_SECONDS
 from reconciler.sandbox.cluster import FILE
 from tests.e2e.cluster import Cluster, cluster
 
-from .macs import answered, incidents
+from .macs import answered, incidents, unpacked
 from .test_classes import SERVING
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -31,20 +31,13 @@ SHUTDOWN_SECONDS = "15"
 @contextmanager
 def two_macs() -> Iterator[Cluster]:
     """One replica on both, or on one where the other cannot be used."""
-    with cluster() as made:
-        made.run("sandbox", "up", "--nodes", "2", "--detach")
-        try:
-            manifests = made.home / "sandbox" / "cluster"
-            nodes = (manifests / FILE).read_text()
-            assert "reboot: true" in nodes
-            (manifests / FILE).write_text(nodes.replace("reboot: true", "reboot: false"))
-            (manifests / "serving.yaml").write_text(SERVING.replace("nodes: 2", "nodes: {min: 1, max: 2}"))
-            made.start("-f", str(manifests), "--any-port")
-            yield made
-        finally:
-            if made.up is not None and made.up.poll() is None:
-                made.stop()
-            made.run("sandbox", "down")
+    with cluster() as made, unpacked(made, "--nodes", "2") as manifests:
+        nodes = (manifests / FILE).read_text()
+        assert "reboot: true" in nodes
+        (manifests / FILE).write_text(nodes.replace("reboot: true", "reboot: false"))
+        (manifests / "serving.yaml").write_text(SERVING.replace("nodes: 2", "nodes: {min: 1, max: 2}"))
+        made.start("-f", str(manifests), "--any-port")
+        yield made
 
 
 def serving_nodes(made: Cluster) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import signal
 import socket
@@ -243,7 +242,6 @@ async def test_an_older_gateway_that_runs_is_told_from_one_that_fails() -> None:
 
 
 @message("offer")
-@dataclasses.dataclass(frozen=True)
 class Offer:
     """The next word of a gateway that speaks the first version."""
 

@@ -32,6 +32,7 @@ from reconciler.gateway.routing.timeouts import Timing
 from reconciler.serving.objections import Objection, unknown_expectation
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello
+from reconciler.wire.front import HookSecret
 from reconciler.wire.generation import (
     Accepted,
     Backend,
@@ -43,7 +44,6 @@ from reconciler.wire.generation import (
     Route,
     Routes,
 )
-from reconciler.wire.hook import HookSecret
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, hash_of
 from tests.recorded import compare, digest
 

@@ -18,8 +18,7 @@ from reconciler.cli.output.over_time import over_time
 from reconciler.cli.output.table_layout import size, table
 from reconciler.errors import Refused, listing
 from reconciler.wire import answers
-from reconciler.wire.admin import ShowUsage
-from reconciler.wire.figures import ShowMetrics
+from reconciler.wire.admin import ShowMetrics, ShowUsage
 
 NodeOrRank = TypeVar("NodeOrRank", answers.NodeUsage, answers.RankUsage)
 BOTH = ("nodes", "ranks")

@@ -173,7 +173,7 @@ def diff(settings: Settings, paths: tuple[str, ...], output: str | None) -> int:
 
 
 def _differences(settings: Settings, paths: tuple[str, ...]) -> list[answers.ObjectChange]:
-    from reconciler.wire.manifests import Compare
+    from reconciler.wire.admin import Compare
 
     files = read_given(paths)
     answer = asked(settings, Compare, files)

@@ -57,11 +57,11 @@ def _keys(
     settings: Settings, files: Mapping[str, bytes], references: bool | None
 ) -> Sequence[tuple[str, str]]:
     """Return the kind and name of each object. Raises ``InvalidManifests``."""
-    from reconciler.wire.manifests import Validate
+    from reconciler.wire.admin import Validate
 
     answer = asked(settings, partial(Validate, references=references), files)
     if answer is not None:
         return [(kind, name) for kind, name in answer["objects"]]
-    from reconciler.source.checking import checked
+    from reconciler.source.yaml.references import checked
 
     return [document.key for document in checked(files, references)]

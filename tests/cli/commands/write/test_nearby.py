@@ -13,7 +13,7 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import LOCK_NAME, ask
 from reconciler.errors import InvalidManifests, Refused
 from reconciler.source.edition import edition
-from reconciler.wire.manifests import BYTES_MAX, Compare, Validate
+from reconciler.wire.admin import MANIFESTS_BYTES_MAX, Compare, Validate
 from tests.cli.conftest import Cli, called
 from tests.cli.live import API, MANIFESTS, Live, live, manifest
 
@@ -87,7 +87,7 @@ def test_nobody_is_asked_who_runs_other_code_or_cannot_be_told(
 ) -> None:
     settings = Settings(cluster.home)
     assert nearby.asked(settings, Validate, {"a.yaml": b"\xff"}) is None
-    assert nearby.asked(settings, Validate, {"a.yaml": b"#" * (BYTES_MAX + 1)}) is None
+    assert nearby.asked(settings, Validate, {"a.yaml": b"#" * (MANIFESTS_BYTES_MAX + 1)}) is None
     assert nearby.asked(Settings(tmp_path), Validate, {"a.yaml": TINY.encode()}) is None
     monkeypatch.setattr(nearby, "edition", lambda: "another")
     assert nearby.asked(settings, Validate, {"a.yaml": TINY.encode()}) is None
@@ -103,7 +103,7 @@ def test_a_controller_that_is_being_started_is_not_waited_for(
 
 
 def test_a_controller_reads_no_more_than_commands_send(cluster: Live) -> None:
-    files = {"a.yaml": "#" * (BYTES_MAX + 1)}
+    files = {"a.yaml": "#" * (MANIFESTS_BYTES_MAX + 1)}
     with pytest.raises(Refused, match="at most 262144 bytes"):
         ask(cluster.home / "controller.sock", Validate(edition(), files))
 
