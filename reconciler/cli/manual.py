@@ -13,10 +13,10 @@ from pathlib import Path
 
 import click
 
-from .commands.read.completion import SHELLS, script
+from .commands.shell.help import SHELLS, script
 from .core.app import LISTED, reconciler
 from .core.groups import grouped
-from .reference import EXITS, USUAL_EXITS
+from .reference import EXITS, USUAL_EXITS, contexts, write_all
 
 NAMES = {"bash": "reconciler.bash", "zsh": "_reconciler", "fish": "reconciler.fish"}
 """Files of the completions, as each shell looks for them."""
@@ -39,10 +39,8 @@ def _page() -> Iterator[str]:
     yield ".TP\n\\fB\\-h, \\-\\-help\\fR\nShow the help of a command.\n"
     for title, names in grouped(LISTED):
         yield f".SH {_escaped(title).upper()}\n"
-        for name in names:
-            command = reconciler.get_command(root, name)
-            assert command is not None
-            yield from _command(click.Context(command, info_name=name, parent=root))
+        for context in contexts(root, names):
+            yield from _command(context)
     yield ".SH FILES\n.TP\n.I ~/.reconciler\nThe home of a cluster, unless \\-\\-home or RECONCILER_HOME names another.\n"
 
 
@@ -52,11 +50,6 @@ def _command(context: click.Context) -> Iterator[str]:
     yield f".SS {_escaped(' '.join([context.command_path, *pieces]))}\n{_text(command.help)}"
     yield from _options(context)
     yield f".PP\nExits with {_escaped(EXITS.get(context.info_name or '', USUAL_EXITS))}.\n"
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from _command(click.Context(inner, info_name=name, parent=context))
 
 
 def _options(context: click.Context) -> Iterator[str]:
@@ -82,22 +75,11 @@ def _escaped(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Return the exit status: 1 if ``--check`` finds something to write."""
-    folders = [argument for argument in arguments if argument != "--check"]
-    if len(folders) != 1:
-        sys.stderr.write("usage: python -m reconciler.cli.manual FOLDER [--check]\n")
-        return 2
-    folder, outdated = Path(folders[0]), 0
-    for name, wanted in files().items():
-        path = folder / name
-        if path.exists() and path.read_text(encoding="utf-8") == wanted:
-            continue
-        if "--check" in arguments:
-            sys.stdout.write(f"{path} is outdated: write it with python -m {__spec__.name} {folder}\n")
-            outdated = 1
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(wanted, encoding="utf-8")
-    return outdated
+
+    def made(folder: Path) -> dict[Path, str]:
+        return {folder / name: text for name, text in files().items()}
+
+    return write_all(arguments, made, "reconciler.cli.manual FOLDER")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -56,10 +56,20 @@ def _reference() -> Iterator[str]:
         f"- {title}: {', '.join(f'[{name}](#{name})' for name in names)}\n" for title, names in groups
     )
     yield f"\nEach exits with {USUAL_EXITS}, unless it says otherwise.\n\n"
-    for name in (name for _, names in groups for name in names):
-        command = reconciler.get_command(root, name)
+    for context in contexts(root, [name for _, names in groups for name in names]):
+        yield from _command(context)
+
+
+def contexts(parent: click.Context, names: Iterable[str]) -> Iterator[click.Context]:
+    """Yield a context for each command of a group, followed by those of its own commands."""
+    assert isinstance(parent.command, click.Group)
+    for name in names:
+        command = parent.command.get_command(parent, name)
         assert command is not None
-        yield from _command(click.Context(command, info_name=name, parent=root))
+        context = click.Context(command, info_name=name, parent=parent)
+        yield context
+        if isinstance(command, click.Group):
+            yield from contexts(context, command.list_commands(context))
 
 
 def _command(context: click.Context) -> Iterator[str]:
@@ -77,11 +87,6 @@ def _command(context: click.Context) -> Iterator[str]:
         yield "| option | |\n|---|---|\n" + "".join(rows[:-1]) + "\n"
     if context.info_name in EXITS:
         yield f"Exits with {EXITS[context.info_name]}.\n\n"
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from _command(click.Context(inner, info_name=name, parent=context))
 
 
 def _shell(examples: str) -> str:
@@ -113,20 +118,30 @@ def main(
     arguments: list[str], written: Callable[[str], str] = written, module: str = "reconciler.cli.reference"
 ) -> int:
     """Write a page, or with ``--check`` compare it. Return the exit status: 1 if there is something to write."""
-    pages = [Path(argument) for argument in arguments if argument != "--check"]
-    if len(pages) != 1:
-        sys.stderr.write(f"usage: python -m {module} PAGE [--check]\n")
+    return write_all(
+        arguments, lambda page: {page: written(page.read_text(encoding="utf-8"))}, f"{module} PAGE"
+    )
+
+
+def write_all(arguments: list[str], made: Callable[[Path], dict[Path, str]], usage: str) -> int:
+    """Write the files that are made for a page or folder, or with ``--check`` compare them. Return the exit status: 1 if
+    there is something to write."""
+    places = [Path(argument) for argument in arguments if argument != "--check"]
+    if len(places) != 1:
+        sys.stderr.write(f"usage: python -m {usage} [--check]\n")
         return 2
-    (page,) = pages
-    text = page.read_text(encoding="utf-8")
-    wanted = written(text)
-    if "--check" not in arguments:
-        page.write_text(wanted, encoding="utf-8")
-        return 0
-    if text == wanted:
-        return 0
-    sys.stdout.write(f"{page} is outdated: write it with python -m {module} {page}\n")
-    return 1
+    outdated = 0
+    for path, wanted in made(places[0]).items():
+        if path.exists() and path.read_text(encoding="utf-8") == wanted:
+            continue
+        if "--check" in arguments:
+            module = usage.partition(" ")[0]
+            sys.stdout.write(f"{path} is outdated: write it with python -m {module} {places[0]}\n")
+            outdated = 1
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted, encoding="utf-8")
+    return outdated
 
 
 if __name__ == "__main__":

@@ -12,19 +12,24 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler.cli.core.app import run
+from reconciler.cli.core.app import Settings, run
+from reconciler.cli.core.commits import change, prepare
+from reconciler.cli.core.given import load_paths
 from reconciler.errors import Refused
 from reconciler.remote.rpc import RpcServer
+from reconciler.source.editing import apply_documents
 from reconciler.wire.admin import CONTROLLER_RECEIVES_FROM_CLI, Answer
 
 from . import bodies
 
 GOLDEN = Path(__file__).parent / "golden"
+MANIFESTS = str(Path(__file__).parents[2] / "manifests")
 
 
 @pytest.fixture
@@ -33,6 +38,13 @@ def home() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="r-"))
     yield folder / "home"
     shutil.rmtree(folder)
+
+
+def start_cluster(home: Path, manifests: str = MANIFESTS) -> str:
+    """Commit manifests, by default those of the quickstart, to the cluster repository of a home; return the commit."""
+    incoming = load_paths((manifests,))
+    edit = partial(apply_documents, incoming=incoming)
+    return change(prepare(Settings(home)), edit, lambda _: "Start the cluster").revision or ""
 
 
 @dataclass

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands.write.test_manifests import MANIFESTS
 from tests.cli.commands.write.test_writing import committed, template
+from tests.cli.conftest import MANIFESTS
 
 from .conftest import Cli
 

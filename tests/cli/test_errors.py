@@ -158,7 +158,10 @@ def test_without_a_command_the_help_is_shown() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["up", "init", "validate", "apply", "diff", "plan", "get", "describe", "events", "logs", "version"],
+    [
+        *("up", "init", "validate", "apply", "diff", "plan", "get", "describe", "events", "logs", "version"),
+        *("delete", "scale", "cordon", "uncordon", "drain"),
+    ],
 )
 def test_every_command_has_help_with_an_example(command: str, cli: Cli) -> None:
     result = cli(command, "--help")

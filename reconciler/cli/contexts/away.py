@@ -86,21 +86,15 @@ class Away:
     def _ssh(self) -> list[str]:
         """Return the command without its destination, for the connection and the commands that use it."""
         assert self._folder is not None
-        own = [("identityFile", self.context.identity_file), ("UserKnownHostsFile", self.context.known_hosts)]
-        chosen = [word for name, path in own if path for word in ("-o", f"{name}={Path(path).expanduser()}")]
-        match = SSH.fullmatch(self.context.ssh)
-        assert match is not None
-        return [
-            *("ssh", "-S", str(self._folder / "ssh"), "-o", "StrictHostKeyChecking=yes"),
-            *(
-                "-o",
-                f"BatchMode={'no' if self._person else 'yes'}",
-                "-o",
-                f"ServerAliveInterval={ALIVE_SECONDS}",
-            ),
-            *chosen,
-            *(("-p", match["port"]) if match["port"] else ()),
-        ]
+        own = {"identityFile": self.context.identity_file, "UserKnownHostsFile": self.context.known_hosts}
+        options = {
+            "StrictHostKeyChecking": "yes",
+            "BatchMode": "no" if self._person else "yes",
+            "ServerAliveInterval": ALIVE_SECONDS,
+            **{name: Path(path).expanduser() for name, path in own.items() if path},
+        }
+        words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        return ["ssh", "-S", str(self._folder / "ssh"), *words, *_port(self.context.ssh)]
 
     def _target(self) -> str:
         match = SSH.fullmatch(self.context.ssh)
@@ -179,7 +173,6 @@ class Away:
         return Unreachable(f"no controller answers in {there}; start it there with: {up}")
 
     def close(self) -> None:
-        """End the connection."""
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None

@@ -88,7 +88,6 @@ def read(path: Path) -> Contexts:
 
 
 def put(path: Path, context: Context) -> None:
-    """Add a context, or replace the one with its name."""
     fields = {
         "home": context.home,
         "ssh": context.ssh,
@@ -110,7 +109,6 @@ def remove(path: Path, name: str) -> None:
 
 
 def use(path: Path, name: str) -> None:
-    """Make a context the current one."""
     read(path).named(name)
     _change(path, ("current",), name)
 

@@ -6,7 +6,6 @@ import os
 import socket
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from reconciler.errors import Refused, Unreachable
@@ -49,13 +48,10 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
         self._socket.close()
 
     def ask(self, message: Asks[A], wait_seconds: float = 0.0) -> A:

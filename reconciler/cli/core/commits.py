@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,13 +20,12 @@ from reconciler.wire.admin import Preview, ShowStatus
 
 from .app import Settings
 from .client import ask
+from .gathered import gathered
 from .kinds import full_name
 from .shipped import ANY_KIND
 
 if TYPE_CHECKING:
     from reconciler.resources import Access
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 REMOVED_SHOWN = 10
 """Most objects to name in a line about a revision's removals; `-o json` has all."""
@@ -51,7 +50,7 @@ Decide = Callable[[Files], Any]
 """From the repository's files to a ``source.editing.Edit``; called again after a concurrent commit."""
 
 Message = str | Callable[[tuple[Any, ...]], str]
-"""A commit message, or a function from the results to one."""
+"""The verb of a commit's subject, or a function from the results to the message."""
 
 
 class WritingCommand(click.Command):
@@ -93,19 +92,9 @@ class How:
         return {"none": "", "client": " (dry run)", "server": " (server dry run)"}[self.dry_run]
 
 
-def write_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--dry-run`, `-m` and `-o`, passed as ``how``."""
-
-    @wraps(command)
-    def with_how(
-        *arguments: Any, dry_run: str, message: str | None, output: str | None, **options: Any
-    ) -> Any:
-        return command(*arguments, how=How(dry_run, message, output), **options)
-
-    decorated: Callable[..., Any] = with_how
-    for option in (OUTPUT, click.option("-m", "--message", help="The commit's message."), DRY_RUN):
-        decorated = option(decorated)
-    return decorated
+write_options = gathered(
+    "how", How, DRY_RUN, click.option("-m", "--message", help="The commit's message."), OUTPUT
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +118,7 @@ def change(repo: Any, decide: Decide, message: Message) -> Landed:
     from reconciler.source.git.authors import author_of
     from reconciler.source.operating.writing import write_manifests
 
-    write = message if callable(message) else lambda _: message
+    write = message if callable(message) else partial(titled, message)
     first: Files = {SCHEMA: ANY_KIND.read_bytes()}
     revision, edit = write_manifests(repo, author_of(Path.cwd()), decide, write, first)
     return Landed(revision, edit.results)
@@ -145,7 +134,8 @@ def carry_out(
     """Make a change, or for a dry run only show it. ``repository`` opens the repository, by default ``opened``."""
     refuse_watched_folder(settings)
     if not how.dry:
-        return change((repository or opened)(settings), decide, how.message or message)
+        given = how.message
+        return change((repository or opened)(settings), decide, (lambda _: given) if given else message)
     from reconciler.source.operating.writing import removed
 
     revision, files = present(settings)
@@ -167,11 +157,6 @@ def report(how: How, landed: Landed, words: Mapping[str, str] | None = None) -> 
         name = full_name(result.kind, result.name)
         word = (words or {}).get(result.action, result.action)
         click.echo(name if how.output == "name" else f"{name} {word}{how.suffix}")
-
-
-def subject(verb: str) -> Callable[[tuple[Any, ...]], str]:
-    """Return a function that writes a commit's subject: the verb and the changed objects."""
-    return partial(titled, verb)
 
 
 # --- the repository --------------------------------------------------------------------------------
@@ -203,19 +188,15 @@ def opened(settings: Settings) -> Any:
     return prepare(settings)
 
 
-def in_force(repo: Any) -> tuple[str | None, dict[str, bytes]]:
-    """Return the newest revision and its files."""
-    head = repo.head()
-    return head, repo.read(head) if head else {}
-
-
 def present(settings: Settings) -> tuple[str | None, dict[str, bytes]]:
     """Return the newest revision and its files; empty without a repository, which is not created."""
     from reconciler.source.git.repository import ClusterRepo
 
     if not (settings.repo / "HEAD").exists():
         return None, {}
-    return in_force(ClusterRepo(settings.repo))
+    repo = ClusterRepo(settings.repo)
+    head = repo.head()
+    return head, repo.read(head) if head else {}
 
 
 def nodes_of(settings: Settings) -> dict[str, Access]:
@@ -230,7 +211,6 @@ def nodes_of(settings: Settings) -> dict[str, Access]:
 
 
 def running(settings: Settings) -> answers.ControllerStatus | None:
-    """Return the controller's own status; None if no controller runs."""
     try:
         return ask(settings.socket, ShowStatus())
     except Unreachable:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -55,30 +56,23 @@ def incidents(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return []
 
 
-def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete names of nodes."""
+def _of_kind(kind: str, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete names of a kind that are not typed yet."""
     typed = _typed(ctx, param)
-    return _items(name for name in _names(ctx, "nodes") if name.startswith(incomplete) and name not in typed)
+    return _items(name for name in _names(ctx, kind) if name.startswith(incomplete) and name not in typed)
 
 
-def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete names of models."""
-    return _items(name for name in _names(ctx, "models") if name.startswith(incomplete))
-
-
-def api_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete names of API keys."""
-    return _items(name for name in _names(ctx, "apikeys") if name.startswith(incomplete))
+nodes, models, api_keys = (partial(_of_kind, kind) for kind in ("nodes", "models", "apikeys"))
 
 
 def fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete kinds, and after a dot the fields."""
     from .fields import field_at
-    from .kinds import kind_named
+    from .kinds import kind_named, plural
 
     path, dot, last = incomplete.rpartition(".")
     if not dot:
-        return _items(kind for kind in _kinds() if kind.startswith(incomplete.lower()))
+        return _items(kind for kind in map(plural, _every_kind()) if kind.startswith(incomplete.lower()))
     word, *steps = path.split(".")
     try:
         found = [field.name for field in field_at(kind_named(word), steps).fields()]
@@ -96,25 +90,25 @@ def _items(words: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words]
 
 
+def _every_kind() -> tuple[str, ...]:
+    from reconciler.resources import KIND_NAMES
+
+    from .kinds import READ_ONLY
+
+    return (*KIND_NAMES, *READ_ONLY)
+
+
 def _kind_words(incomplete: str) -> list[str]:
     """Return a word that begins with ``incomplete`` for each kind: its plural, else the longest of its other words."""
-    from reconciler.resources import KIND_NAMES, SHORT_NAMES
+    from reconciler.resources import SHORT_NAMES
 
-    from .kinds import READ_ONLY, plural
+    from .kinds import plural
 
     found = []
-    for kind in (*KIND_NAMES, *READ_ONLY):
+    for kind in _every_kind():
         others = sorted(SHORT_NAMES.get(kind, ()), key=len, reverse=True)
         found += [word for word in (plural(kind), *others) if word.startswith(incomplete)][:1]
     return found
-
-
-def _kinds() -> list[str]:
-    from reconciler.resources import KIND_NAMES
-
-    from .kinds import READ_ONLY, plural
-
-    return [plural(kind) for kind in (*KIND_NAMES, *READ_ONLY)]
 
 
 # --- names -----------------------------------------------------------------------------------------
@@ -152,24 +146,24 @@ def _settings(ctx: click.Context) -> Settings:
     return settings
 
 
-def _of_controller(settings: Settings, kind: str) -> list[str]:
-    from reconciler.wire.admin import Get
-
+def _asked(settings: Settings, question: Any) -> list[Any]:
     from .client import Client
 
     with Client(settings.socket, ANSWER_SECONDS) as client:
-        items = client.ask(Get(kind))["items"]
-    return [item["metadata"]["name"] for item in items]
+        found: list[Any] = client.ask(question)["items"]
+    return found
+
+
+def _of_controller(settings: Settings, kind: str) -> list[str]:
+    from reconciler.wire.admin import Get
+
+    return [item["metadata"]["name"] for item in _asked(settings, Get(kind))]
 
 
 def _incidents(settings: Settings) -> list[str]:
     from reconciler.wire.admin import ListIncidents
 
-    from .client import Client
-
-    with Client(settings.socket, ANSWER_SECONDS) as client:
-        items = client.ask(ListIncidents())["items"]
-    return [str(item["id"]) for item in items]
+    return [str(item["id"]) for item in _asked(settings, ListIncidents())]
 
 
 def _of_repository(settings: Settings, kind: str) -> list[str]:

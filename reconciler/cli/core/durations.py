@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any
 
-import click
+from reconciler.cli.output.parsed import Parsed
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
@@ -23,29 +22,14 @@ def parse_seconds(text: str) -> float:
     return sign * sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-class Duration(click.ParamType[float]):
-    """A duration, as seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, int | float):
-            return float(value)
-        try:
-            return parse_seconds(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def parse_moment(text: str) -> datetime:
+    """Return an RFC 3339 time; without a zone, it is in this machine's. Raises ``ValueError`` with what was expected."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        raise ValueError(f'"{text}" is not a time; expected one such as 2026-11-21T10:00:00Z') from None
 
 
-class Moment(click.ParamType[datetime]):
-    """An RFC 3339 time; without a zone, in this machine's time zone."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        try:
-            return datetime.fromisoformat(value).astimezone(UTC)
-        except ValueError:
-            self.fail(f'"{value}" is not a time; expected one such as 2026-11-21T10:00:00Z', param, ctx)
+DURATION = Parsed("duration", parse_seconds)
+"""The type of options with a duration, as seconds."""
+MOMENT = Parsed("time", parse_moment)

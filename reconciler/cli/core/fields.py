@@ -40,7 +40,6 @@ class Field:
 
     @property
     def description(self) -> str:
-        """Return its purpose."""
         return str(self.schema["description"])
 
     def facts(self) -> list[str]:

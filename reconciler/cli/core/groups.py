@@ -89,7 +89,7 @@ GROUPS = {
         "resume": ("write.suspend", "Let changes of manifests in again, after `reconciler suspend`."),
         "undo": ("write.suspend", "End operations, by a commit that removes them."),
         "override": (
-            "write.override",
+            "write.suspend",
             "Let in what a sync window holds, for an hour or as long as --for says.",
         ),
         "delete": ("write.delete", "Delete objects by a commit that removes their manifests."),
@@ -115,7 +115,7 @@ GROUPS = {
         "context": ("shell.context", "Name clusters, and choose the one that commands are for."),
         "schema": ("shell.schema", "Print the JSON Schema of a kind, or write all of them for an editor."),
         "completion": (
-            "read.completion",
+            "shell.help",
             "Print a shell script that completes commands, options, kinds and names.",
         ),
         "help": ("shell.help", "Show what a command does, or list the commands."),

@@ -41,17 +41,14 @@ class Found:
 
 
 def name_of(item: Item) -> str:
-    """Return the name of an object on the command line."""
     return item["metadata"]["name"]
 
 
 def as_list(revision: str, items: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return several objects as one List."""
     return {"apiVersion": API_VERSION, "kind": "List", "revision": revision, "items": items}
 
 
 def key_of(item: Item) -> tuple[str, str]:
-    """Return kind and name."""
     return item["kind"], name_of(item)
 
 

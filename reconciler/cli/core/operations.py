@@ -7,15 +7,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused
-from reconciler.source.operating.change import Asking, Change, Decide, Key, Now, ask_windows, now_of, results
+from reconciler.source.operating.change import Asking, Decide, Key, ask_windows, now_of
 
 from .app import Settings
 from .commits import (
@@ -31,27 +30,12 @@ from .commits import (
     print_preview,
     refuse_watched_folder,
     running,
-    subject,
 )
-from .durations import Duration, Moment
+from .durations import DURATION, MOMENT
+from .gathered import Decorator, gathered
 
 if TYPE_CHECKING:
     from reconciler.resources.operation import Operation
-
-__all__ = [
-    "Change",
-    "Decide",
-    "HowLong",
-    "Key",
-    "Now",
-    "operate",
-    "operation_options",
-    "results",
-    "take_back",
-    "wish_or_operation",
-]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,52 +47,37 @@ class HowLong(How):
     """When the operation ends by itself, in seconds since the Unix epoch."""
 
 
-def operation_options(ends: bool = True) -> Callable[[F], F]:
+def operation_options(ends: bool = True) -> Decorator:
     """Add `--dry-run`, `--reason` and `-o`, and with ``ends`` also `--for` and `--until`, passed as ``how``."""
-
-    def decorate(command: F) -> F:
-        @wraps(command)
-        def with_how(
-            *arguments: Any,
-            dry_run: str,
-            reason: str,
-            output: str | None,
-            duration: float | None = None,
-            until: datetime | None = None,
-            **options: Any,
-        ) -> Any:
-            end = _end(duration, until)
-            how = HowLong(dry_run, None, output, reason.strip(), end)
-            return command(*arguments, how=how, **options)
-
-        decorated: Any = with_how
-        for option in (*(_ENDS if ends else ()), *_OPTIONS):
-            decorated = option(decorated)
-        return decorated  # type: ignore[no-any-return]
-
-    return decorate
+    return gathered("how", _how_long, *_OPTIONS, *(_ENDS if ends else ()))
 
 
 _OPTIONS = (
-    OUTPUT,
+    DRY_RUN,
     click.option(
         "-m", "--message", "--reason", "reason", default="", metavar="TEXT", help="Why, for the log."
     ),
-    DRY_RUN,
+    OUTPUT,
 )
 _ENDS = (
-    click.option("--until", type=Moment(), metavar="TIME", help="End by itself at this time."),
     click.option(
         "--for",
         "duration",
-        type=Duration(),
+        type=DURATION,
         metavar="DURATION",
         help="End by itself after this long, e.g. 2h.",
     ),
+    click.option("--until", type=MOMENT, metavar="TIME", help="End by itself at this time."),
 )
 
 
-def _end(duration: float | None, until: datetime | None) -> float | None:
+def _how_long(
+    dry_run: str,
+    reason: str,
+    output: str | None,
+    duration: float | None = None,
+    until: datetime | None = None,
+) -> HowLong:
     if duration is not None and until is not None:
         raise click.UsageError("--for and --until both say when it ends; use one of them")
     end = until.timestamp() if until is not None else None
@@ -116,7 +85,7 @@ def _end(duration: float | None, until: datetime | None) -> float | None:
         end = float(math.ceil(time.time() + max(duration, 1.0)))
     if end is not None and end <= time.time():
         raise click.UsageError("the end must be later than now")
-    return end
+    return HowLong(dry_run, None, output, reason.strip(), end)
 
 
 def operate(settings: Settings, how: HowLong, decide: Decide) -> Landed:
@@ -145,7 +114,6 @@ def operate(settings: Settings, how: HowLong, decide: Decide) -> Landed:
 
 
 def operation_files(settings: Settings) -> dict[str, bytes]:
-    """Return the files of the newest operations."""
     from reconciler.source.git.repository import OPERATIONS, ClusterRepo
 
     if not (settings.repo / "HEAD").exists():
@@ -212,7 +180,6 @@ def wish_or_operation(
 
 
 def mirrored(settings: Settings) -> bool:
-    """Return whether ``main`` of the cluster repository is a mirror."""
     from reconciler.source.git.repository import ClusterRepo
 
     return (settings.repo / "HEAD").exists() and bool(ClusterRepo(settings.repo).mirrored())
@@ -237,4 +204,4 @@ def take_back(
     url = opened(settings).mirrored() if not how.dry else ""
     if url:
         raise verbs.kept_off_by_mirror(tuple(wanted), url)
-    carry_out(settings, How(how.dry_run), lambda files: set_fields(files, wanted), subject(title))
+    carry_out(settings, How(how.dry_run), lambda files: set_fields(files, wanted), title)

@@ -41,12 +41,10 @@ class SavedPlan:
 
     @property
     def id(self) -> str:
-        """Return its name."""
         text = json.dumps(asdict(self), sort_keys=True).encode()
         return hashlib.sha256(text).hexdigest()[:ID_CHARACTERS]
 
     def files(self) -> dict[str, bytes | None]:
-        """Return the contents of the files that it changes."""
         return {name: None if text is None else base64.b64decode(text) for name, text in self.changes.items()}
 
 
@@ -110,7 +108,6 @@ def read(prefix: str, cluster: str) -> SavedPlan:
 
 
 def forget(plan: SavedPlan) -> None:
-    """Remove a plan that was carried out."""
     (_folder() / f"{plan.id}.json").unlink(missing_ok=True)
 
 

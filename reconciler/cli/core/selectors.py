@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+from reconciler.cli.output.parsed import Parsed
 
 _KEY = r"(?P<key>[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)"
 _VALUE = r"[-A-Za-z0-9_.]*"
@@ -47,7 +46,6 @@ class Selector:
     requirements: tuple[Requirement, ...] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Return whether an object with these labels is selected."""
         return all(requirement.met_by(labels) for requirement in self.requirements)
 
 
@@ -79,19 +77,11 @@ def _requirement(match: re.Match[str]) -> Requirement:
     return Requirement(match["key"], None, False)
 
 
-class _SelectorType(click.ParamType[Selector]):
-    name = "selector"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Selector:
-        if isinstance(value, Selector):
-            return value
-        try:
-            return parse_selector(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def selector_option() -> Callable[[F], F]:
-    """Add `-l` to a command, passed as ``selector``: a ``Selector``, or None if it was not given."""
-    text = "Select objects by label: =, ==, !=, in, notin, KEY, !KEY; separate several by commas."
-    return click.option("-l", "--selector", "selector", type=_SelectorType(), metavar="SELECTOR", help=text)
+selector_option = click.option(
+    "-l",
+    "--selector",
+    type=Parsed("selector", parse_selector),
+    metavar="SELECTOR",
+    help="Select objects by label: =, ==, !=, in, notin, KEY, !KEY; separate several by commas.",
+)
+"""Passed as ``selector``: a ``Selector``, or None if it was not given."""

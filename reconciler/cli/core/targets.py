@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from reconciler.errors import Refused
 from reconciler.resources import KIND_NAMES, PLURALS
+from reconciler.wire.admin import Get
 
 from . import complete
+from .client import Client
+from .gathered import gathered
 from .given import files_option, load_paths
 from .kinds import RANK, ambiguous, is_kind, kind_named, not_found, objects_named
 from .selectors import Selector, selector_option
+
+if TYPE_CHECKING:
+    from reconciler.source.yaml.documents import Document
 
 Key = tuple[str, str]
 
@@ -23,25 +28,10 @@ ALONE = ""
 EXPECTED = "expected KIND NAME..., KIND/NAME..., -f FILE, or KIND with -l SELECTOR or --all"
 
 
-def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the words and options that select objects, passed as ``targets``; see ``Targets.named``."""
-
-    @wraps(command)
-    def with_targets(
-        *arguments: Any,
-        words: tuple[str, ...],
-        paths: tuple[str, ...],
-        selector: Selector | None,
-        everything: bool,
-        **options: Any,
-    ) -> Any:
-        return command(*arguments, targets=Targets.parse(words, paths, selector, everything), **options)
-
-    named = click.argument(
-        "words", nargs=-1, metavar="KIND NAME... | KIND/NAME...", shell_complete=complete.objects
-    )
-    all_of_a_kind = click.option("--all", "everything", is_flag=True, help="Select all objects of a kind.")
-    return named(files_option(required=False)(selector_option()(all_of_a_kind(with_targets))))
+WORDS = click.argument(
+    "words", nargs=-1, metavar="KIND NAME... | KIND/NAME...", shell_complete=complete.objects
+)
+ALL_OPTION = click.option("--all", "everything", is_flag=True, help="Select all objects of a kind.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +102,11 @@ class Targets:
         return chosen
 
 
+target_options = gathered(
+    "targets", Targets.parse, WORDS, files_option(required=False), selector_option, ALL_OPTION
+)
+
+
 def _meant(name: str, there: Collection[Key], alone: bool = True) -> Key:
     """Return the only object of a name."""
     found = [key for key in there if key[1] == name]
@@ -164,6 +159,23 @@ def missing_all(missing: Iterable[Key], there: Collection[Key]) -> Refused:
     """Return the error for missing objects, with the nearest existing names."""
     errors = [str(not_found(kind, name, [n for k, n in there if k == kind])) for kind, name in missing]
     return Refused("NotFound", "\n".join(errors))
+
+
+def check_there(client: Client, kind: str, names: Iterable[str]) -> None:
+    """Raise ``Refused`` for names that no object of a kind has in the controller, with the nearest ones."""
+    there = {(kind, item["metadata"]["name"]) for item in client.ask(Get(kind))["items"]}
+    if missing := [(kind, name) for name in names if (kind, name) not in there]:
+        raise missing_all(missing, there)
+
+
+def document_of(files: Mapping[str, bytes], key: Key) -> Document:
+    """Return the document of an object. Raises ``Refused`` if there is none, with the nearest names."""
+    from reconciler.source.yaml.documents import load
+
+    found = next((document for document in load(files) if document.key == key), None)
+    if found is None:
+        raise missing_all((key,), labels_of(files))
+    return found
 
 
 def labels_of(files: Mapping[str, bytes]) -> dict[Key, Mapping[str, str]]:

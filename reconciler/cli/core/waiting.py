@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import click
 
-from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.screen import Screen, quiet_screen
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.resources import KIND_NAMES
@@ -18,13 +17,11 @@ from reconciler.wire.admin import ShowStatus
 from .app import Settings
 from .client import Client
 from .commits import How, Landed, opened, report, running
-from .durations import Duration
+from .durations import DURATION
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 POLL_SECONDS = 0.2
-QUIET_SECONDS = 2.0
-"""Shorter waits are silent."""
 READ_SECONDS_MAX = 10.0
 """Time limit for a controller to read a commit. It looks once a second; a busy machine takes longer."""
 KEYS_SECONDS_MAX = 10.0
@@ -37,7 +34,7 @@ def timeout_option(default: str) -> Callable[[F], F]:
     """Add `--timeout`, in seconds; 0 waits as long as it takes."""
     return click.option(
         "--timeout",
-        type=Duration(),
+        type=DURATION,
         default=default,
         show_default=True,
         metavar="DURATION",
@@ -147,7 +144,7 @@ def until_read(settings: Settings, how: How, landed: Landed) -> None:
     if how.dry or landed.revision is None:
         return
     repo, revision, operation = opened(settings), landed.revision, landed.operation
-    say = Screen(sys.stderr, QUIET_SECONDS)
+    say = quiet_screen()
     try:
         wait_until(settings, lambda client: unread(client, repo, revision, operation), READ_SECONDS_MAX, say)
         if any(

@@ -18,7 +18,6 @@ class Cell(str):
 
     @classmethod
     def of(cls, text: str, colour: Colour) -> Cell:
-        """Return a text with a colour."""
         made = cls(text)
         made.colour = colour
         return made

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
 
-from .jsonpath import BadTemplate, Path, Template
+from .jsonpath import BadTemplate, Path, Template, parse_path, parse_template
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,19 +26,19 @@ def output_option(*formats: str) -> Callable[[F], F]:
     )
 
 
-def print_body(body: Any, output: str) -> None:
-    """Print a body as JSON or YAML."""
-    click.echo(_yaml(body) if output == "yaml" else _json(body), nl=False)
+def print_body(body: Any, output: str | None, lines: Iterable[str] = ()) -> None:
+    """Print a body as JSON or YAML; without ``output``, print the lines instead."""
+    if output is None:
+        click.echo("\n".join(lines))
+    else:
+        text = _yaml(body) if output == "yaml" else json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+        click.echo(text, nl=False)
 
 
 def print_line(body: Any, output: str) -> None:
     """Print one of many bodies: a line of JSON, or a YAML document."""
     text = json.dumps(body, ensure_ascii=False) + "\n" if output == "json" else f"---\n{_yaml(body)}"
     click.echo(text, nl=False)
-
-
-def _json(body: Any) -> str:
-    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
 
 
 def _yaml(body: Any) -> str:
@@ -63,24 +63,23 @@ FORMS = ("json", "yaml", "name", "wide", "dot", "svg", "jsonpath", "custom-colum
 _COMMA = re.compile(r",(?![^\[]*\])")
 
 
-class FormType(click.ParamType[Form]):
-    """`json`, `yaml`, `name`, `wide`, `dot`, `svg`, `jsonpath=TEMPLATE` or `custom-columns=HEADER:PATH,...`."""
-
-    name = "form"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Form:
-        if isinstance(value, Form):
-            return value
-        name, equals, rest = str(value).partition("=")
-        if name not in FORMS:
-            self.fail(f"{name!r} is not one of {', '.join(map(repr, FORMS))}{_meant(name)}", param, ctx)
-        takes_more = name in ("jsonpath", "custom-columns")
-        if takes_more != bool(rest) or bool(equals) != bool(rest):
-            self.fail(_example(name), param, ctx)
-        try:
-            return _form(name, rest)
-        except BadTemplate as error:
-            self.fail(str(error), param, ctx)
+def parse_form(text: str) -> Form:
+    """Return the format that `-o` names, with a template or columns behind `=`. Raises ``ValueError`` with what was expected."""
+    name, equals, rest = text.partition("=")
+    if name not in FORMS:
+        raise ValueError(f"{name!r} is not one of {', '.join(map(repr, FORMS))}{_meant(name)}")
+    takes_more = name in ("jsonpath", "custom-columns")
+    if takes_more != bool(rest) or bool(equals) != bool(rest):
+        raise ValueError(_example(name))
+    if name == "jsonpath":
+        return Form(name, parse_template(rest))
+    columns = []
+    for column in _COMMA.split(rest) if rest else ():
+        header, colon, path = column.partition(":")
+        if not colon or not header:
+            raise BadTemplate(rest, rest.find(column), "expected HEADER:PATH")
+        columns.append((header, parse_path(path)))
+    return Form(name, columns=tuple(columns))
 
 
 def _meant(name: str) -> str:
@@ -101,19 +100,3 @@ def _example(name: str) -> str:
             return "expected columns, such as: -o custom-columns=NAME:.metadata.name,MODEL:.spec.model"
         case _:
             return f"{name} takes no argument"
-
-
-def _form(name: str, rest: str) -> Form:
-    from .jsonpath_parser import parse_path, parse_template
-
-    if name == "jsonpath":
-        return Form(name, parse_template(rest))
-    if name == "custom-columns":
-        columns = []
-        for column in _COMMA.split(rest):
-            header, colon, path = column.partition(":")
-            if not colon or not header:
-                raise BadTemplate(rest, rest.find(column), "expected HEADER:PATH")
-            columns.append((header, parse_path(path)))
-        return Form(name, columns=tuple(columns))
-    return Form(name)

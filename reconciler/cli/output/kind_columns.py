@@ -62,19 +62,22 @@ _RUNTIME = ("mlx", "mlx-lm")
 """The packages that a table has room for; ``describe`` shows all."""
 
 
-def _node(item: objects.Node, wide: bool) -> list[str]:
+def _name_and_ready(item: objects.Object) -> list[str]:
+    return [item["metadata"]["name"], condition(item, "Ready")["status"]]
+
+
+def _node(item: objects.Node) -> list[str]:
     status = item["status"]
-    row = [
-        item["metadata"]["name"],
-        condition(item, "Ready")["status"],
+    versions = status.get("runtime", {})
+    return [
+        *_name_and_ready(item),
         str(status.get("ranks", 0)),
         size(status.get("memoryBytes")),
         status.get("system") or "-",
+        _host(item["spec"]),
+        " ".join(f"{name} {versions[name]}" for name in _RUNTIME if name in versions) or "-",
+        state(item) + _withheld(item["spec"]),
     ]
-    versions = status.get("runtime", {})
-    runtime = " ".join(f"{name} {versions[name]}" for name in _RUNTIME if name in versions)
-    reported = state(item) + _withheld(item["spec"])
-    return [*row, _host(item["spec"]), runtime or "-", reported] if wide else [*row, reported]
 
 
 def _host(spec: objects.NodeSpec) -> str:
@@ -92,26 +95,20 @@ def _withheld(spec: objects.NodeSpec) -> str:
     return ",SchedulingDisabled" if spec["unschedulable"] else ""
 
 
-def _fabric(item: objects.Fabric, wide: bool) -> list[str]:
-    row = [
-        item["metadata"]["name"],
-        condition(item, "Ready")["status"],
-        str(len(item["spec"]["links"])),
-    ]
+def _fabric(item: objects.Fabric) -> list[str]:
     pool = item["spec"]["addressing"].get("pool") or "-"
-    return [*row, pool, state(item)] if wide else [*row, state(item)]
+    return [*_name_and_ready(item), str(len(item["spec"]["links"])), pool, state(item)]
 
 
-def _model(item: objects.Model, wide: bool) -> list[str]:
+def _model(item: objects.Model) -> list[str]:
     status = item["status"]
-    row = [
-        item["metadata"]["name"],
-        condition(item, "Ready")["status"],
+    return [
+        *_name_and_ready(item),
         size(status.get("weightsBytes")),
         _source(item["spec"]["source"]),
+        " ".join(f"{name}={found}" for name, found in status.get("nodes", {}).items()) or "-",
+        state(item),
     ]
-    nodes = " ".join(f"{name}={found}" for name, found in status.get("nodes", {}).items())
-    return [*row, nodes or "-", state(item)] if wide else [*row, state(item)]
 
 
 def _source(source: objects.WeightsSource) -> str:
@@ -120,75 +117,71 @@ def _source(source: objects.WeightsSource) -> str:
     return f"{hub['repo']}@{hub['revision'][:10]}" if hub else str(source["path"])
 
 
-def _deployment(item: objects.ModelDeployment, wide: bool) -> list[str]:
+def _deployment(item: objects.ModelDeployment) -> list[str]:
     status = item["status"]
     groups = status.get("groups", [])
-    row = [
+    return [
         item["metadata"]["name"],
         item["spec"]["model"],
         f"{status.get('readyReplicas', 0)}/{status.get('replicas', item['spec']['replicas'])}",
         ",".join(str(group["epoch"]) for group in groups) or "-",
         age(min((group["since"] for group in groups), default=None)),
+        " ".join("+".join(group["nodes"]) for group in groups) or "-",
+        state(item),
     ]
-    nodes = " ".join("+".join(group["nodes"]) for group in groups)
-    return [*row, nodes or "-", state(item)] if wide else [*row, state(item)]
 
 
-def _gateway(item: objects.Gateway, wide: bool) -> list[str]:
+def _gateway(item: objects.Gateway) -> list[str]:
     status = item["status"]
-    row = [
-        item["metadata"]["name"],
-        condition(item, "Ready")["status"],
+    return [
+        *_name_and_ready(item),
         status.get("endpoint") or "-",
         item["spec"]["auth"]["mode"],
+        str(status.get("pid") or "-"),
+        state(item),
     ]
-    return [*row, str(status.get("pid") or "-"), state(item)] if wide else [*row, state(item)]
 
 
-def _notifier(item: objects.Notifier, wide: bool) -> list[str]:
+def _notifier(item: objects.Notifier) -> list[str]:
     status, webhook = item["status"], item["spec"]["webhook"]
-    row = [
-        item["metadata"]["name"],
-        condition(item, "Ready")["status"],
+    source = {**webhook.get("urlFrom", {}), "url": webhook.get("url")}  # fields that are not set are missing
+    return [
+        *_name_and_ready(item),
         age(status.get("sentAt")),
         str(status.get("waiting", 0)),
+        ",".join(item["spec"]["tell"]),
+        next((f"{key}: {value}" for key, value in source.items() if value), "-"),
+        state(item),
     ]
-    source = {**webhook.get("urlFrom", {}), "url": webhook.get("url")}  # fields that are not set are missing
-    place = next((f"{key}: {value}" for key, value in source.items() if value), "-")
-    return [*row, ",".join(item["spec"]["tell"]), place, state(item)] if wide else [*row, state(item)]
 
 
-def _api_key(item: objects.ApiKey, wide: bool) -> list[str]:
+def _api_key(item: objects.ApiKey) -> list[str]:
     spec = item["spec"]
-    row = [
-        item["metadata"]["name"],
-        condition(item, "Ready")["status"],
+    limits = (f"{name}={value}" for name, value in spec["limits"].items() if value is not None)
+    return [
+        *_name_and_ready(item),
         ",".join(spec["models"]) or "all",
         spec.get("expires") or "never",
         age(item["status"].get("lastUsedAt")),
         str(item["status"].get("tokensToday", 0)),
+        ",".join(limits) or "none",
+        state(item),
     ]
-    limits = ",".join(f"{name}={value}" for name, value in spec["limits"].items() if value is not None)
-    return [*row, limits or "none", state(item)] if wide else [*row, state(item)]
 
 
-def _sync_window(item: objects.SyncWindow, wide: bool) -> list[str]:
-    spec, status = item["spec"], item["status"]
-    row = [
+def _sync_window(item: objects.SyncWindow) -> list[str]:
+    spec = item["spec"]
+    labels = (f"{key}={value}" for key, value in spec["selector"].items())
+    return [
         item["metadata"]["name"],
         spec["kind"],
         spec["schedule"],
         _hours(spec["duration"]),
         spec["timeZone"],
-        str(len(status.get("holds", ()))),
+        str(len(item["status"].get("holds", ()))),
+        ",".join((*spec["deployments"], *spec["nodes"], *labels)) or "everything",
+        condition(item, "Ready")["message"] or state(item),
     ]
-    scope = [
-        *spec["deployments"],
-        *spec["nodes"],
-        *(f"{key}={value}" for key, value in spec["selector"].items()),
-    ]
-    told = condition(item, "Ready")["message"] or state(item)
-    return [*row, ",".join(scope) or "everything", told] if wide else [*row, told]
 
 
 def _hours(duration: str) -> str:
@@ -208,88 +201,63 @@ def _phase(item: objects.Rank) -> str:
     return f"{item['phase']} (silent {silent:.0f}s)" if silent >= SILENT_SECONDS else str(item["phase"])
 
 
-def _rank(item: objects.Rank, wide: bool) -> list[str]:
-    name = str(item["metadata"]["name"])
-    place = (item["node"], str(item["pid"]), str(item["epoch"]))
-    row = [name, _phase(item), *place, age(item["startedAt"])]
-    return [*row, str(item.get("demand", 0)), item["detail"] or "-"] if wide else row
+def _rank(item: objects.Rank) -> list[str]:
+    return [
+        str(item["metadata"]["name"]),
+        _phase(item),
+        item["node"],
+        str(item["pid"]),
+        str(item["epoch"]),
+        age(item["startedAt"]),
+        str(item.get("demand", 0)),
+        item["detail"] or "-",
+    ]
+
+
+def _operation(item: objects.Operation) -> list[str]:
+    spec = item["spec"]
+    return [
+        item["metadata"]["name"],
+        f"{spec['target']['kind'].lower()}/{spec['target']['name'][:40]}",
+        f"{spec['verb']} {spec.get('replicas', '')}".strip(),
+        f"{spec['verb']} {spec.get('replicas', spec.get('boot', ''))}".strip(),
+        spec["by"].partition(" <")[0],
+        spec["by"],
+        age(spec["at"]),
+        spec.get("until") or "-",
+        spec["reason"] or "-",
+        item["status"]["standing"],
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The columns of a kind."""
 
-    narrow: tuple[str, ...]
-    wide: tuple[str, ...]
-    """Further columns of `-o wide`."""
-    row: Callable[[Any, bool], list[str]]
-    """Return the cells of an object of this kind, wide or not."""
+    titles: str
+    """A title in parentheses is shown by ``-o wide`` alone, one in brackets only without it."""
+    cells: Callable[[Any], list[str]]
+    """Return all cells of an object of this kind."""
 
-
-def _operation(item: objects.Operation, wide: bool) -> list[str]:
-    spec = item["spec"]
-    value = spec.get("replicas", spec.get("boot", "") if wide else "")
-    row = [
-        f"{spec['target']['kind'].lower()}/{spec['target']['name'][:40]}",
-        f"{spec['verb']} {value}".strip(),
-        spec["by"] if wide else spec["by"].partition(" <")[0],
-        age(spec["at"]),
-        spec.get("until") or "-",
-        spec["reason"] or "-",
-        item["status"]["standing"],
-    ]
-    return [item["metadata"]["name"], *row] if wide else row
+    def shown(self, wide: bool) -> list[tuple[int, str]]:
+        """Return the index and the title of each column to show."""
+        found = enumerate(self.titles.split())
+        return [(at, word.strip("()[]")) for at, word in found if word[0] != ("[" if wide else "(")]
 
 
 COLUMNS = {
     "Operation": Columns(
-        ("TARGET", "OPERATION", "BY", "AGE", "UNTIL", "REASON", "STATUS"),
-        ("NAME", "TARGET", "OPERATION", "BY", "AGE", "UNTIL", "REASON", "STATUS"),
-        _operation,
+        "(NAME) TARGET [OPERATION] (OPERATION) [BY] (BY) AGE UNTIL REASON STATUS", _operation
     ),
-    "Node": Columns(
-        ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "STATUS"),
-        ("NAME", "READY", "RANKS", "MEMORY", "SYSTEM", "HOST", "RUNTIME", "STATUS"),
-        _node,
-    ),
-    "Fabric": Columns(
-        ("NAME", "READY", "LINKS", "STATUS"), ("NAME", "READY", "LINKS", "POOL", "STATUS"), _fabric
-    ),
-    "Model": Columns(
-        ("NAME", "READY", "SIZE", "SOURCE", "STATUS"),
-        ("NAME", "READY", "SIZE", "SOURCE", "NODES", "STATUS"),
-        _model,
-    ),
-    "ModelDeployment": Columns(
-        ("NAME", "MODEL", "READY", "EPOCH", "AGE", "STATUS"),
-        ("NAME", "MODEL", "READY", "EPOCH", "AGE", "NODES", "STATUS"),
-        _deployment,
-    ),
-    "Gateway": Columns(
-        ("NAME", "READY", "ENDPOINT", "AUTH", "STATUS"),
-        ("NAME", "READY", "ENDPOINT", "AUTH", "PID", "STATUS"),
-        _gateway,
-    ),
-    "Notifier": Columns(
-        ("NAME", "READY", "SENT", "WAITING", "STATUS"),
-        ("NAME", "READY", "SENT", "WAITING", "TELLS", "URL", "STATUS"),
-        _notifier,
-    ),
-    "ApiKey": Columns(
-        ("NAME", "READY", "MODELS", "EXPIRES", "USED", "TODAY", "STATUS"),
-        ("NAME", "READY", "MODELS", "EXPIRES", "USED", "TODAY", "LIMITS", "STATUS"),
-        _api_key,
-    ),
-    "SyncWindow": Columns(
-        ("NAME", "KIND", "SCHEDULE", "DURATION", "ZONE", "HOLDS", "STATUS"),
-        ("NAME", "KIND", "SCHEDULE", "DURATION", "ZONE", "HOLDS", "FOR", "STATUS"),
-        _sync_window,
-    ),
-    "Rank": Columns(
-        ("NAME", "PHASE", "NODE", "PID", "EPOCH", "AGE"),
-        ("NAME", "PHASE", "NODE", "PID", "EPOCH", "AGE", "DEMAND", "DETAIL"),
-        _rank,
-    ),
+    "Node": Columns("NAME READY RANKS MEMORY SYSTEM (HOST) (RUNTIME) STATUS", _node),
+    "Fabric": Columns("NAME READY LINKS (POOL) STATUS", _fabric),
+    "Model": Columns("NAME READY SIZE SOURCE (NODES) STATUS", _model),
+    "ModelDeployment": Columns("NAME MODEL READY EPOCH AGE (NODES) STATUS", _deployment),
+    "Gateway": Columns("NAME READY ENDPOINT AUTH (PID) STATUS", _gateway),
+    "Notifier": Columns("NAME READY SENT WAITING (TELLS) (URL) STATUS", _notifier),
+    "ApiKey": Columns("NAME READY MODELS EXPIRES USED TODAY (LIMITS) STATUS", _api_key),
+    "SyncWindow": Columns("NAME KIND SCHEDULE DURATION ZONE HOLDS (FOR) STATUS", _sync_window),
+    "Rank": Columns("NAME PHASE NODE PID EPOCH AGE (DEMAND) (DETAIL)", _rank),
 }
 """The columns by kind; a new kind needs a row here."""
 
@@ -301,19 +269,17 @@ def headers(
     kind: str, wide: bool = False, with_labels: bool = False, chosen: Sequence[str] = ()
 ) -> list[str]:
     """Return the headers of a kind; ``chosen`` are labels with a column each."""
-    columns = COLUMNS[kind]
-    found = list(columns.wide if wide else columns.narrow)
+    found = [title for _, title in COLUMNS[kind].shown(wide)]
     return [*found, *(key.rpartition("/")[2].upper() for key in chosen), *(["LABELS"] if with_labels else [])]
 
 
 def row(item: Item, wide: bool = False, with_labels: bool = False, chosen: Sequence[str] = ()) -> list[str]:
     """Return the cells of an object."""
     shade, own = colour(item), item["metadata"]["labels"]
+    columns = COLUMNS[item["kind"]]
+    cells = columns.cells(item)
     found = [
-        Cell.of(cell, shade) if header in COLOURED else cell
-        for header, cell in zip(
-            headers(item["kind"], wide), COLUMNS[item["kind"]].row(item, wide), strict=True
-        )
+        Cell.of(cells[at], shade) if title in COLOURED else cells[at] for at, title in columns.shown(wide)
     ]
     return [*found, *(own.get(key, NONE) for key in chosen), *([labels(item)] if with_labels else [])]
 

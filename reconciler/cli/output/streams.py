@@ -58,7 +58,6 @@ class Terminal(io.TextIOWrapper):
         return super().write("".join(part if at % 2 else shown(part) for at, part in enumerate(parts)))
 
     def erase_line(self) -> None:
-        """Erase the present line."""
         super().write(_ERASE)
 
 

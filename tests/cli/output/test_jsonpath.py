@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.cli.output.jsonpath import BadTemplate, find, render
-from reconciler.cli.output.jsonpath_parser import parse_path, parse_template
+from reconciler.cli.output.jsonpath import BadTemplate, find, parse_path, parse_template, render
 from reconciler.errors import Invalid
 
 CLUSTER: dict[str, Any] = {

@@ -97,7 +97,7 @@ PUSHED = (
 """What is said to somebody who pushes much at once beside many operations."""
 AT_MACHINES = (
     ("cli/commands/write/fabric.py", "node add HOST"),
-    ("cli/commands/machines/node.py", "apply -f -"),
+    ("cli/core/confirm.py", "apply -f -"),
     ("cli/commands/machines/node.py", "node add --again {x}"),
     ("cli/commands/machines/node.py", "node bootstrap {x}"),
     ("planning/diagnosis/rules.py", "node bootstrap {node}"),

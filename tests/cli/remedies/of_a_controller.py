@@ -175,7 +175,7 @@ def what_would_stop_being_served(bench: Bench) -> Iterator[Scene]:
         yield Scene(lambda: said, mends=False)
 
 
-@SCENES.at("cli/commands/write/fabric.py", "apply -f -")
+@SCENES.at("cli/core/confirm.py", "apply -f -")
 def cables_that_are_not_committed(bench: Bench) -> Iterator[Scene]:
     nodes = [manifest("node-a").replace("node-a", each["metadata"]["name"]) for each in PAIR]
     with scripted(bench, *nodes) as controller:

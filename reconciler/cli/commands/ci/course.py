@@ -17,7 +17,7 @@ from reconciler.wire.objects import Fabric, ModelDeployment
 
 from .home import Home
 from .stand_ins import StandIns
-from .watching import Request, Watcher
+from .watching import Watcher
 
 STEP_SECONDS_MAX = 180.0
 SEEN_SECONDS_MAX = 60.0
@@ -49,7 +49,6 @@ class Step:
     said: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
-        """Return it for `-o json`."""
         return {_camel(name): value for name, value in asdict(self).items()}
 
 
@@ -239,7 +238,8 @@ class Course:
         now = time.monotonic()
         during = [each for each in self.watcher.requests if (each.ended_at or now) >= at]
         step.requests, step.failed = len(during), sum(each.failed for each in during)
-        step.longest = round(max((_seconds(each, now) for each in during), default=0.0), 1)
+        seconds = ((each.ended_at or now) - each.begun_at for each in during)
+        step.longest = round(max(seconds, default=0.0), 1)
         step.said = list(dict.fromkeys(step.said + [each.error for each in during if each.failed]))
 
     def _until(
@@ -258,10 +258,6 @@ class Course:
 
     def _rest(self, seconds: float) -> None:
         time.sleep(max(0.0, min(seconds, self.deadline - time.monotonic())))
-
-
-def _seconds(request: Request, now: float) -> float:
-    return (request.ended_at or now) - request.begun_at
 
 
 def _camel(name: str) -> str:

@@ -54,7 +54,6 @@ class Home:
         return self.folder / "models"
 
     def ask(self, message: Asks[A]) -> A:
-        """Return the running controller's answer. Raises ``Unreachable``."""
         return ask(self.home / "controller.sock", message)
 
     def run(self, *words: str) -> str:
@@ -84,7 +83,6 @@ class Home:
         }
 
     def start(self, manifests: str) -> None:
-        """Start the controller and the gateway, with manifests in force."""
         folder = self.folder / "base"
         folder.mkdir()
         (folder / FILE).write_text(manifests, encoding="utf-8")
@@ -119,7 +117,6 @@ class Home:
             raise Unreachable(f"the rehearsed cluster ended: {self.last_words()}")
 
     def end(self) -> None:
-        """End every process."""
         if self.up is not None and self.up.poll() is None:
             self.up.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):

@@ -15,7 +15,7 @@ import click
 
 from reconciler.cli.core.shipped import SHIPPED
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.progress import Progress
+from reconciler.cli.output.screen import quiet_screen
 from reconciler.errors import Invalid
 
 TINY = SHIPPED / "models" / "tiny"
@@ -82,7 +82,7 @@ def rehearse(folder: Path, base: str, faults: tuple[str, ...], minutes: float, m
     before, after = _documents(files_of_base(folder, base)), _documents(_files(folder))
     if not after:
         raise Invalid(f"there are no manifests in {folder}")
-    deadline, progress = time.monotonic() + minutes * 60, Progress()
+    deadline, progress = time.monotonic() + minutes * 60, quiet_screen(timed=True)
     with _interruptible(), rehearsal_home() as home:
         progress.show("starting emulated Macs")
         union = _union(before or after, after)
@@ -97,7 +97,7 @@ def rehearse(folder: Path, base: str, faults: tuple[str, ...], minutes: float, m
         course = Course(home, old, new, deadline, progress.show)
         passed = course.run(lambda deployments, fabrics: chosen(classes, deployments, fabrics))
         progress.show("ending everything")
-    progress.done()
+    progress.clear()
     result = report.Report(passed, course.steps, list(dict.fromkeys(old.notes + new.notes)), course.pushed)
     if output in ("json", "yaml"):
         print_body(result.plain(), output)

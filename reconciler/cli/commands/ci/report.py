@@ -26,7 +26,6 @@ class Report:
     pushed: str
 
     def plain(self) -> dict[str, Any]:
-        """Return it for `-o json`."""
         steps = [step.plain() for step in self.steps]
         return {"passed": self.passed, "steps": steps, "notes": [CAVEAT, *self.notes], "pushed": self.pushed}
 

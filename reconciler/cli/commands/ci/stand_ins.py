@@ -39,7 +39,6 @@ class StandIns:
     """The needed folders of weights, each with its longest context in tokens."""
 
     def of_kind(self, kind: str) -> dict[str, Document]:
-        """Return the documents of a kind by name."""
         return {each["metadata"]["name"]: each for each in self.documents if each["kind"] == kind}
 
     @property
@@ -59,7 +58,6 @@ class StandIns:
         }
 
     def note(self, text: str) -> None:
-        """Note a difference, once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -82,19 +80,15 @@ def stand_ins(documents: Sequence[Document], accesses: Mapping[str, Document]) -
         made.documents.append(stand_in)
     if documents and not made.of_kind("Gateway"):
         made.documents.append(GATEWAY)
-    for name, folder in _folders(made).items():
+    for name, model in made.of_kind("Model").items():
         contexts = [
             each["spec"].get("serving", {}).get("context", "auto")
             for each in made.of_kind("ModelDeployment").values()
             if each["spec"]["model"] == name
         ]
         numbers = [context for context in contexts if isinstance(context, int)]
-        made.models[folder] = max([CONTEXT_MIN, *numbers])
+        made.models[model["spec"]["source"]["path"]] = max([CONTEXT_MIN, *numbers])
     return made
-
-
-def _folders(made: StandIns) -> dict[str, str]:
-    return {name: each["spec"]["source"]["path"] for name, each in made.of_kind("Model").items()}
 
 
 def _same(made: StandIns, document: Document) -> Document:

@@ -75,7 +75,6 @@ class Watcher:
     last_event: int = 0
 
     def start(self) -> None:
-        """Begin to watch."""
         self._spawn(self._look)
 
     def load(self, endpoint: str, models: Iterable[str]) -> None:

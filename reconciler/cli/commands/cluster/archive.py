@@ -42,7 +42,6 @@ class Contents:
     files: dict[str, tuple[int, str]]
 
     def body(self) -> dict[str, Any]:
-        """As JSON."""
         files = {name: {"bytes": size, "sha256": digest} for name, (size, digest) in self.files.items()}
         return {
             "kind": _KIND,
@@ -132,7 +131,6 @@ def _opened(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _copied(stream: IO[bytes], target: Path) -> str:
-    """Copy a stream, and return the SHA-256 of its content."""
     digest = hashlib.sha256()
     with target.open("xb") as file:
         while chunk := stream.read(_CHUNK_BYTES):

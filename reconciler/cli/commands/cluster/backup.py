@@ -96,14 +96,11 @@ def restore(settings: Settings, file: Path, force: bool) -> None:
             raise
         swap.decide(settings.home)
     aside = settings.home / swap.ASIDE
-    click.echo(f"restored {file}, made {contents.at}, {_at(contents.revision)}")
+    at = f"at {contents.revision[:10]}" if contents.revision else "without a cluster repository"
+    click.echo(f"restored {file}, made {contents.at}, {at}")
     if force and aside.exists():
         click.echo(f"the previous cluster is in {aside}")
     click.echo(typed("start it with: reconciler up"))
-
-
-def _at(revision: str | None) -> str:
-    return f"at {revision[:10]}" if revision else "without a cluster repository"
 
 
 @contextmanager

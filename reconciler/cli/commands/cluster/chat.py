@@ -112,7 +112,6 @@ class Talk:
         self._endpoint, self._model, self._key, self._trusting = endpoint, model, key, trusting
 
     def whole(self, question: str) -> Any:
-        """Return the endpoint's whole answer."""
         with self._posted(question, stream=False) as response:
             return json.loads(response.read())
 

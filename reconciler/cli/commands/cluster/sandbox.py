@@ -23,6 +23,7 @@ from reconciler.cli.core.shipped import SHIPPED
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Conflict, Invalid, Unreachable
+from reconciler.sandbox.commands import COMMANDS
 
 from .sandbox_view import view
 
@@ -254,11 +255,8 @@ def status(settings: Settings, output: str | None) -> int:
       reconciler sandbox status
       reconciler sandbox status -o json
     """
-    answer = _request(settings, {"ask": "world"})
-    if output:
-        print_body(answer["world"], output)
-    else:
-        click.echo("\n".join(view(answer["world"])))
+    world = _request(settings, {"ask": "world"})["world"]
+    print_body(world, output, view(world))
     return 0
 
 
@@ -312,11 +310,5 @@ def _fault(name: str, command: Any) -> click.Command:
     return click.Command(name, params=arguments, callback=call, help=text, short_help=command.summary)
 
 
-def _with_faults(group: click.Group) -> None:
-    from reconciler.sandbox.commands import COMMANDS
-
-    for name, command in COMMANDS.items():
-        group.add_command(_fault(name, command))
-
-
-_with_faults(sandbox)
+for name, command in COMMANDS.items():
+    sandbox.add_command(_fault(name, command))

@@ -32,7 +32,7 @@ def view(world: Mapping[str, Any]) -> list[str]:
             each["product"],
             each["chip"],
             each["version"],
-            _rdma(each),
+            "on" if each["rdma_enabled"] else "off",
             str(each["ssh_port"]),
             _state(each),
         )
@@ -50,10 +50,6 @@ def view(world: Mapping[str, Any]) -> list[str]:
         columns = ("END", "OTHER END", "SPEED", "RDMA", "ADDRESSES", "STATE")
         lines += ["", *table_layout.table(columns, cables, table_layout.WIDTH).splitlines()]
     return lines
-
-
-def _rdma(machine: Mapping[str, Any]) -> str:
-    return "on" if machine["rdma_enabled"] else "off"
 
 
 def _state(machine: Mapping[str, Any]) -> str:

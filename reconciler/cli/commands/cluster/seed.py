@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reconciler.cli.commands.write.manifests import commit_documents
+from reconciler.cli.core.commits import change
 from reconciler.cli.output import table_layout
 from reconciler.errors import Invalid
+from reconciler.source.editing import apply_documents
 from reconciler.source.git.repository import ClusterRepo
 
 
@@ -26,7 +27,7 @@ def seed_manifests(
             f"{repo.path} already has commits and is used as it is; to change it: reconciler apply -f {named}"
         )
         return head
-    landed = commit_documents(repo, documents, "Start the cluster")
+    landed = change(repo, lambda files: apply_documents(files, documents), lambda _: "Start the cluster")
     objects = "1 object" if len(landed.results) == 1 else f"{len(landed.results)} objects"
     say(f"{objects} committed to {repo.path} as {(landed.revision or '')[:10]}")
     return landed.revision

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from reconciler.bootstrap import CONSOLE, Home
 from reconciler.cli.commands.read.events import event_line
@@ -28,6 +28,9 @@ from reconciler.wire.admin import Get, ListEvents, ShowPlan, ShowStatus, Stop
 from reconciler.wire.file_identity import FileIdentity
 
 from .question import QUESTION, ask_endpoint, request_body
+
+if TYPE_CHECKING:
+    from _typeshed import HasFileno
 
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.3
@@ -48,14 +51,6 @@ EXAMPLE = ("model", "messages")
 """Fields of a first request in the example; more would not fit a line."""
 
 
-class Readable(Protocol):
-    """A connection that can be waited for."""
-
-    def fileno(self) -> int:
-        """Return its descriptor."""
-        ...
-
-
 @dataclass(slots=True)
 class UpOptions:
     """The kind of end that signals have requested."""
@@ -70,7 +65,7 @@ class UpOptions:
     def any(self) -> bool:
         return self.leave or self.stops > 0
 
-    def wait(self, seconds: float, *connections: Readable) -> bool:
+    def wait(self, seconds: float, *connections: HasFileno) -> bool:
         """Wait at most ``seconds`` for a signal, the end of a child, or an answer. Return whether there is an answer."""
         awaited = [each.fileno() for each in connections]
         ready, _, _ = select.select([self.woken, *awaited], [], [], seconds)
@@ -243,8 +238,7 @@ class Session:
             self._options.wait(LOOK_SECONDS)
 
     def _await_events(self, client: Client) -> None:
-        wanted = ListEvents(self._last_event, since=self._began_at, wait_seconds=EVENTS_SECONDS)
-        client.send(wanted)
+        client.send(ListEvents(self._last_event, since=self._began_at, wait_seconds=EVENTS_SECONDS))
 
     def _forget_events(self) -> None:
         if self._events is not None:
@@ -258,7 +252,6 @@ class Session:
                 self._await_calm(client)
 
     def _print_events(self, client: Client) -> None:
-        """Print the events of this run only."""
         self._print(client.ask(ListEvents(self._last_event, since=self._began_at)))
 
     def _print(self, body: answers.Events) -> None:
@@ -292,7 +285,7 @@ class Session:
         self._say("\n" + "\n\n".join(part for part in parts if part))
         for refused in told_once(client.ask(ShowPlan())["refused"]):
             self._say(f"\nnot done: {refused}")
-        home = _shown(self._settings.home)
+        home = shlex.quote(str(self._settings.home))
         if not items:
             self._say(f"there are no manifests yet; commit some with: reconciler --home {home} apply -f DIR")
         elif status["endpoint"]:
@@ -314,15 +307,14 @@ class Session:
         return ""
 
     def _print_example(self, endpoint: str, items: list[objects.Object]) -> None:
-        deployments = [
-            item for item in items if item["kind"] == "ModelDeployment" and item["spec"]["replicas"]
+        served = [
+            item["metadata"]["name"]
+            for item in items
+            if item["kind"] == "ModelDeployment" and item["spec"]["replicas"] and state(item) == "Ready"
         ]
-        served = [item["metadata"]["name"] for item in deployments if state(item) == "Ready"]
         if served:
-            example = {
-                key: value for key, value in request_body(served[0], QUESTION).items() if key in EXAMPLE
-            }
-            body = json.dumps(example)
+            example = request_body(served[0], QUESTION)
+            body = json.dumps({key: value for key, value in example.items() if key in EXAMPLE})
             self._say(f"try:      curl -s {endpoint}/chat/completions -H 'Content-Type: application/json' \\")
             self._say(f"            -d '{body}'")
 
@@ -363,7 +355,6 @@ class _Stopping:
         controller.delay = controller.restart_at = 0.0
 
     def ask(self, client: Client) -> None:
-        """Ask each controller once to stop everything."""
         process = self._controller.process
         if process is not None and self._accepted_by != process.pid:
             client.ask(Stop())
@@ -394,10 +385,3 @@ def _port_note(items: list[objects.Object], endpoint: str) -> str:
     wanted = next(item["spec"]["listen"] for item in items if item["kind"] == "Gateway")
     port = wanted.rpartition(":")[2]
     return "" if f":{port}/" in endpoint else f"   ({wanted} is taken)"
-
-
-def _shown(home: Path) -> str:
-    """Return the home in a form to type."""
-    import shlex
-
-    return shlex.quote(str(home))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,20 +11,13 @@ import click
 from reconciler.cli.commands.machines.drain import NODE, until_empty
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import WritingCommand, report
-from reconciler.cli.core.operations import (
-    Change,
-    HowLong,
-    Now,
-    operate,
-    operation_options,
-    results,
-    take_back,
-)
-from reconciler.cli.core.waiting import QUIET_SECONDS, finish, timeout_option
-from reconciler.cli.output.screen import Screen
+from reconciler.cli.core.operations import HowLong, operate, operation_options, take_back
+from reconciler.cli.core.waiting import finish, timeout_option
+from reconciler.cli.output.screen import quiet_screen
 from reconciler.errors import Refused, listing
 from reconciler.resources import STOPPED
 from reconciler.source.operating import verbs
+from reconciler.source.operating.change import Change, Now, results
 from reconciler.source.operating.verbs import DRAIN, UNSCHEDULABLE, Values
 
 if TYPE_CHECKING:
@@ -58,7 +50,7 @@ def stop(settings: Settings, how: HowLong, timeout: float) -> None:
     names = [result.name for result in landed.results]
     if how.dry:
         return
-    say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
+    say = quiet_screen(bool(how.output))
     if landed.revision is not None:
         until_empty(settings, landed.revision, names, timeout, say)
     say("no rank runs any more; to serve again: reconciler start")

@@ -55,18 +55,13 @@ class How:
     """True to start one; for ``once`` there is none."""
 
 
-def once_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--once`."""
-    decorate = click.option(
-        "--once",
-        is_flag=False,
-        flag_value=QUESTION,
-        metavar="[QUESTION]",
-        help="Ask one question once everything is ready, print the answer, then stop everything.",
-    )
-    return decorate(command)
-
-
+once_option = click.option(
+    "--once",
+    is_flag=False,
+    flag_value=QUESTION,
+    metavar="[QUESTION]",
+    help="Ask one question once everything is ready, print the answer, then stop everything.",
+)
 no_console_option = click.option("--no-console", is_flag=True, help="Start no console.")
 
 
@@ -192,7 +187,6 @@ def _supervisor(settings: Settings, say: Callable[[str], None], how: How) -> Sup
 
 
 def question(home: Path, service: str) -> Question:
-    """Return the question for a service of a home."""
     place = Home(home)
     return {
         CONTROLLER: lambda pid: ask_controller(place.socket),

@@ -58,7 +58,6 @@ def end_up(home: Path, everything: bool = False) -> None:
 
 
 def status(settings: Settings) -> answers.ControllerStatus | None:
-    """Return the status of the controller; None if none answers."""
     try:
         return ask(settings.socket, ShowStatus())
     except ReconcilerError:

@@ -86,7 +86,7 @@ def install(
     if versions.current is None:
         versions.use(versions.make(requirement, index_url), None)
     _carry_out(wanted)
-    _report(settings, service, versions.current or "", any(each.by_person for each in wanted))
+    _report(settings, service, versions.current or "", _asks(wanted))
 
 
 def _report(settings: Settings, service: UpService, version: str, by_person: bool) -> None:

@@ -10,7 +10,7 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.durations import Duration, Moment
+from reconciler.cli.core.durations import DURATION, MOMENT
 from reconciler.cli.core.kinds import Chosen
 from reconciler.cli.core.objects import fetch, name_of
 from reconciler.cli.core.selectors import Selector, selector_option
@@ -25,7 +25,7 @@ DEPLOYMENT = "ModelDeployment"
 
 @click.command()
 @click.argument("target", required=False, shell_complete=complete.deployments)
-@selector_option()
+@selector_option
 @click.option("--replica", type=click.IntRange(0), metavar="N", help="Show this replica only.")
 @click.option("--rank", type=click.IntRange(0), metavar="N", help="Show this rank of each replica only.")
 @click.option("-p", "--previous", is_flag=True, help="Show the group before the current one.")
@@ -35,8 +35,8 @@ DEPLOYMENT = "ModelDeployment"
 @click.option(
     "--tail", type=int, default=-1, metavar="N", help="Show the last N lines of each rank; -1 shows all."
 )
-@click.option("--since", type=Duration(), metavar="5m", help="Show lines of this last period only.")
-@click.option("--since-time", type=Moment(), metavar="TIME", help="Show lines from this time on (RFC 3339).")
+@click.option("--since", type=DURATION, metavar="5m", help="Show lines of this last period only.")
+@click.option("--since-time", type=MOMENT, metavar="TIME", help="Show lines from this time on (RFC 3339).")
 @click.option(
     "--prefix/--no-prefix",
     default=None,

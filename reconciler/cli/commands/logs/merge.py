@@ -52,7 +52,6 @@ class Wanted:
     tail: int | None = None
 
     def of(self, lines: list[Line]) -> list[Line]:
-        """Return the wanted lines."""
         young = [line for line in lines if line.at >= self.since]
         return young if self.tail is None else young[max(0, len(young) - self.tail) :]
 

@@ -64,12 +64,10 @@ class Target:
 
     @classmethod
     def labelled(cls, deployments: tuple[str, ...], how: dict[str, Any]) -> Target:
-        """Return the ranks of several deployments."""
         return cls(deployments, None, how["replica"], how["rank"], how["previous"])
 
     @property
     def name(self) -> str:
-        """Return it for people."""
         return few_names(self.deployments)
 
     def takes(self, row: Rank) -> bool:
@@ -123,14 +121,12 @@ class Source:
         return wanted.of([*self._lines.feed(text), *self.more(client)])
 
     def more(self, client: Client) -> list[Line]:
-        """Return everything since the last call."""
         found = []
         while text := self._read(client, self._offset)["text"]:
             found += self._lines.feed(text)
         return found
 
     def end(self) -> list[Line]:
-        """Return the rest of the text, which does not end with a newline."""
         return self._lines.end()
 
     def _read(self, client: Client, offset: int | None) -> answers.LogPiece:
@@ -153,7 +149,6 @@ class Reading:
         self._merge = Merge()
 
     def close(self) -> None:
-        """Close the connection."""
         self._client.close()
 
     def print(self, how: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from reconciler.cli.core.client import ask
 from reconciler.cli.core.commits import nodes_of
 from reconciler.cli.core.complete import nodes
 from reconciler.cli.core.confirm import agreed
+from reconciler.cli.core.gathered import gathered
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire.admin import ShowProtection
@@ -33,13 +34,29 @@ ROUNDS_MAX = 3
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class _How:
+    """The options of both commands."""
+
+    dry_run: bool
+    yes: bool
+    output: str | None
+
+
+_options = gathered(
+    "how",
+    _How,
+    click.argument("name", shell_complete=nodes),
+    click.option("--dry-run", is_flag=True, help="Only show what would be done."),
+    click.option("-y", "--yes", is_flag=True, help="Do it without asking."),
+    output_option(),
+)
+
+
 @click.command()
-@click.argument("name", shell_complete=nodes)
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
-@output_option()
+@_options
 @click.pass_obj
-def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: str | None) -> None:
+def bootstrap(settings: Settings, name: str, how: _How) -> None:
     """Install a service that keeps the agent of Node NAME running.
 
     Prints every command and file with its purpose, then carries it out: the agent's file, the gateway's access to
@@ -57,7 +74,7 @@ def bootstrap(settings: Settings, name: str, dry_run: bool, yes: bool, output: s
     from reconciler.remote.nodes.bootstrap import plan_bootstrap
 
     look = partial(plan_bootstrap, needed=_needed(settings, name))
-    _run_task(settings, name, _Task(look, "bootstrapped", "all is in place"), dry_run, yes, output)
+    _run_task(settings, name, _Task(look, "bootstrapped", "all is in place"), how)
 
 
 def _needed(settings: Settings, name: str) -> RootCommands | None:
@@ -73,12 +90,9 @@ def _needed(settings: Settings, name: str) -> RootCommands | None:
 
 
 @click.command()
-@click.argument("name", shell_complete=nodes)
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
-@output_option()
+@_options
 @click.pass_obj
-def reset(settings: Settings, name: str, dry_run: bool, yes: bool, output: str | None) -> None:
+def reset(settings: Settings, name: str, how: _How) -> None:
     """Remove the service that keeps the agent of Node NAME running.
 
     Undoes `node bootstrap`: stops the service, and removes it with its files. Prints every command first. The
@@ -95,7 +109,7 @@ def reset(settings: Settings, name: str, dry_run: bool, yes: bool, output: str |
     from reconciler.remote.nodes.bootstrap import plan_reset
 
     errand = _Task(plan_reset, "reset", "no service keeps its agent running")
-    _run_task(settings, name, errand, dry_run, yes, output)
+    _run_task(settings, name, errand, how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +123,7 @@ class _Task:
     """The reason if there is nothing to do."""
 
 
-def _run_task(
-    settings: Settings, name: str, errand: _Task, dry_run: bool, yes: bool, output: str | None
-) -> None:
+def _run_task(settings: Settings, name: str, errand: _Task, how: _How) -> None:
     found = nodes_of(settings)
     if name not in found:
         there = ", ".join(sorted(found)) or "none"
@@ -124,7 +136,7 @@ def _run_task(
     def on_machine(do: Callable[[SshNode], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run(_with(settings, name, found[name], do))
 
-    _carry(name, errand, on_machine, dry_run, yes, output)
+    _carry(name, errand, on_machine, how)
 
 
 async def _with(
@@ -141,26 +153,24 @@ async def _with(
         await machine.close()
 
 
-def _carry(
-    name: str, errand: _Task, on_machine: Callable[..., Any], dry_run: bool, yes: bool, output: str | None
-) -> None:
-    tell = _Reporter(output is None)
+def _carry(name: str, errand: _Task, on_machine: Callable[..., Any], how: _How) -> None:
+    tell = _Reporter(how.output is None)
     wanted = on_machine(errand.look)
     tell.machine(name, wanted)
     done: list[Action] = []
-    if wanted.own_actions and not dry_run and (yes or agreed(f"do this on {name}?")):
+    if wanted.own_actions and not how.dry_run and (how.yes or agreed(f"do this on {name}?")):
         last = on_machine(lambda machine: _carry_out(machine, errand, wanted, tell, done))
     else:
         last = wanted
-    if output:
-        print_body(_body(name, wanted, done), output)
+    if how.output:
+        print_body(_body(name, wanted, done), how.output)
     elif not last.measures:
         click.echo(f"node/{name} {errand.done if done else f'unchanged: {errand.nothing}'}")
     elif not last.own_actions:
         click.echo(
             f"node/{name} {errand.done if done else 'unchanged'} except for the steps that a person must take there"
         )
-    elif dry_run:
+    elif how.dry_run:
         click.echo(f"node/{name} {errand.done} (dry run)")
     else:
         click.echo("nothing was done; to do it, repeat the command with --yes", err=True)
@@ -214,7 +224,6 @@ class _Reporter:
                 self._print(indent(shown.rstrip("\n"), "     | ", lambda line: True))
 
     def progress(self, text: str) -> None:
-        """Print progress on a terminal."""
         if self._aloud:
             click.echo(f"     {text}", err=True)
 

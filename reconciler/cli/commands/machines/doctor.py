@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -11,19 +10,18 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.targets import missing_all
+from reconciler.cli.core.targets import check_there
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.screen import Screen, quiet_screen
 from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
 from reconciler.cli.output.typed import typed
 from reconciler.wire import answers
-from reconciler.wire.admin import Doctor, Get
+from reconciler.wire.admin import Doctor
 
 NODE = "Node"
 HELD_BACK_SECONDS = 1.0
 ROUNDS_MAX = 120
 """Well above the controller's own time limit for asking machines."""
-SHOWN_AFTER_SECONDS = 2.0
 INDENT = 5
 LABEL = 8
 TIME_OF_DAY = slice(11, 16)
@@ -46,36 +44,31 @@ def doctor(settings: Settings, nodes: tuple[str, ...], output: str | None) -> in
       reconciler doctor studio-1 studio-2
       reconciler doctor -o json
     """
+    screen = quiet_screen()
     with Client(settings.socket) as client:
-        _check(client, nodes)
-        body = _ask_controller(client, nodes)
-    if output:
-        print_body({name: value for name, value in body.items() if name not in ("run", "asking")}, output)
-    else:
-        click.echo("\n".join(_page(body)))
+        if nodes:
+            check_there(client, NODE, nodes)
+        body = examined(client, screen, nodes)
+    screen.clear()
+    shown = {name: value for name, value in body.items() if name not in ("run", "asking")}
+    print_body(shown, output, _page(body))
     return 1 if body["findings"] else 0
 
 
-def _check(client: Client, nodes: tuple[str, ...]) -> None:
-    """Raise ``Refused`` for unknown nodes, with the nearest names."""
-    if not nodes:
-        return
-    there = {(NODE, item["metadata"]["name"]) for item in client.ask(Get(NODE))["items"]}
-    missing = [(NODE, name) for name in nodes if (NODE, name) not in there]
-    if missing:
-        raise missing_all(missing, there)
-
-
-def _ask_controller(client: Client, nodes: tuple[str, ...]) -> answers.DoctorAnswer:
+def examined(
+    client: Client,
+    screen: Screen,
+    nodes: tuple[str, ...] = (),
+    rounds: int = ROUNDS_MAX,
+    held_back_seconds: float = HELD_BACK_SECONDS,
+) -> answers.DoctorAnswer:
     """Return the controller's result; meanwhile show which machines it is asking."""
-    screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
     body = client.ask(Doctor(nodes))
-    for _ in range(ROUNDS_MAX):
-        body = client.ask(Doctor(nodes, body["run"], HELD_BACK_SECONDS), HELD_BACK_SECONDS)
+    for _ in range(rounds):
+        body = client.ask(Doctor(nodes, body["run"], held_back_seconds), held_back_seconds)
         if not body["asking"]:
             break
         screen.show(f"asking {', '.join(body['asking'])} ...")
-    screen.clear()
     return body
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -13,42 +10,34 @@ from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import Files, How, Landed, WritingCommand, opened, preview, report
-from reconciler.cli.core.operations import (
-    Change,
-    Decide,
-    HowLong,
-    Now,
-    operate,
-    operation_options,
-    present_operations,
-    take_back,
-)
+from reconciler.cli.core.gathered import gathered
+from reconciler.cli.core.operations import HowLong, operate, operation_options, present_operations, take_back
 from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.core.targets import Key, Targets, labels_of
-from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, until_read, wait_until
-from reconciler.cli.output.screen import Screen
+from reconciler.cli.core.waiting import timeout_option, unread, until_read, wait_until
+from reconciler.cli.output.screen import Screen, quiet_screen
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable, listing
 from reconciler.source.operating import verbs
+from reconciler.source.operating.change import Change, Decide, Now
 from reconciler.wire.admin import Get
 
 NODE: Final = "Node"
 
 
-def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `NODE...` and `-l`, passed as ``targets``."""
+def _nodes(names: tuple[str, ...], selector: Selector | None) -> Targets:
+    if bool(names) == bool(selector):
+        raise click.UsageError("expected NODE..., or -l SELECTOR")
+    named = tuple((NODE, name.removeprefix("node/")) for name in names)
+    return Targets(named, (NODE,) if selector else (), selector)
 
-    @wraps(command)
-    def with_nodes(*arguments: Any, names: tuple[str, ...], selector: Selector | None, **options: Any) -> Any:
-        if bool(names) == bool(selector):
-            raise click.UsageError("expected NODE..., or -l SELECTOR")
-        named = tuple((NODE, name.removeprefix("node/")) for name in names)
-        targets = Targets(named, (NODE,) if selector else (), selector)
-        return command(*arguments, targets=targets, **options)
 
-    return click.argument("names", nargs=-1, metavar="NODE...", shell_complete=complete.nodes)(
-        selector_option()(with_nodes)
-    )
+node_options = gathered(
+    "targets",
+    _nodes,
+    click.argument("names", nargs=-1, metavar="NODE...", shell_complete=complete.nodes),
+    selector_option,
+)
 
 
 def _begin(verb: str, targets: Targets) -> Decide:
@@ -147,7 +136,7 @@ def drain(settings: Settings, targets: Targets, how: HowLong, force: bool, timeo
       reconciler drain node-b --dry-run            show which deployments would move or stop
       reconciler drain node-b --force --timeout=2m
     """
-    say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
+    say = quiet_screen(bool(how.output))
     begin = _begin("drain", targets)
 
     def decide(now: Now) -> Change:

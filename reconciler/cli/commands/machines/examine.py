@@ -12,13 +12,12 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import nodes_of
 from reconciler.cli.core.complete import nodes
-from reconciler.cli.core.confirm import agreed
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.progress import Progress
+from reconciler.cli.output.screen import quiet_screen
 from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
 from reconciler.errors import Invalid, Refused
 
-from .meeting import presented, ssh_fields
+from .meeting import met
 
 if TYPE_CHECKING:
     from reconciler.doctor.preconditions import Judgement
@@ -87,16 +86,11 @@ def _tell(found: list[tuple[Report, Path]], output: str | None) -> int:
     from reconciler.doctor.preconditions import compare
 
     compared = compare([report.versions for report, _ in found]) if len(found) > 1 else ()
-    if output:
-        machines = [_body(report, file) for report, file in found]
-        same = [{"name": a, "verdict": b.value, "text": c, "steps": d or None} for a, b, c, d in compared]
-        print_body({"machines": machines, "compared": same}, output)
-    else:
-        lines = [line for report, file in found for line in _page(report, file)]
-        lines += [
-            line for each in compared for line in _rows(each[1].value, each[0], each[2], ("to do", each[3]))
-        ]
-        click.echo("\n".join(lines))
+    machines = [_body(report, file) for report, file in found]
+    same = [{"name": a, "verdict": b.value, "text": c, "steps": d or None} for a, b, c, d in compared]
+    lines = [line for report, file in found for line in _page(report, file)]
+    lines += [line for a, b, c, d in compared for line in _rows(b.value, a, c, ("to do", d))]
+    print_body({"machines": machines, "compared": same}, output, lines)
     verdicts = [each.verdict for report, _ in found for each in report.judgements] + [
         each[1] for each in compared
     ]
@@ -129,11 +123,11 @@ def _examined(settings: Settings, words: str, options: dict[str, Any]) -> tuple[
 
 async def _waited(name: str, running: Coroutine[Any, Any, str]) -> str:
     """Return the result, and meanwhile show ``name``."""
-    progress, task = Progress(), asyncio.create_task(running)
+    progress, task = quiet_screen(timed=True), asyncio.create_task(running)
     while not task.done():  # the examination has its own time limit
         await asyncio.wait((task,), timeout=TICK_SECONDS)
         progress.show(f"examining {name}: its tools are run one after the other, mostly within 15 s")
-    progress.done()
+    progress.clear()
     return task.result()
 
 
@@ -146,13 +140,8 @@ def _access(settings: Settings, words: str, options: dict[str, Any]) -> SshAcces
     known = nodes_of(settings).get(words)
     if known is not None or words in HERE:
         return known.ssh if known else None
-    ssh = ssh_fields(
-        words, options["user"], options["port"], presented(words.rpartition("@")[2], options["port"])
-    )
-    if not (
-        options["yes"]
-        or agreed(f"is this the machine's own key, and should {ssh['user']} log in to examine it?")
-    ):
+    ssh, allowed = met(words, options, "examine")
+    if not allowed:
         raise Refused(
             "NotAgreed", "nobody logged in; to accept this key and log in, repeat the command with --yes"
         )

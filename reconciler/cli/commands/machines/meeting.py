@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from reconciler.cli.core.confirm import agreed
+
 
 def presented(host: str, port: int | None) -> Any:
     """Return the host key of a server, after showing its fingerprint. Raises ``Silent``."""
@@ -18,14 +20,18 @@ def presented(host: str, port: int | None) -> Any:
     return found
 
 
-def ssh_fields(words: str, user: str | None, port: int | None, found: Any) -> dict[str, Any]:
-    """Return the fields of ``spec.ssh`` for ``[USER@]HOST`` with this host key."""
+def met(words: str, options: dict[str, Any], purpose: str) -> tuple[dict[str, Any], bool]:
+    """Return the fields of ``spec.ssh`` for ``[USER@]HOST``, after showing its host key, and whether to log in there."""
     from reconciler.remote.nodes import introduction
 
     own, _, host = words.rpartition("@")
-    return {
+    port = options["port"]
+    found = presented(host, port)
+    ssh = {
         "host": host,
         **({"port": port} if port else {}),
-        "user": user or own or introduction.current_user(),
+        "user": options["user"] or own or introduction.current_user(),
         "hostKey": found.line,
     }
+    question = f"is this the machine's own key, and should {ssh['user']} log in to {purpose} it?"
+    return ssh, options["yes"] or agreed(question)

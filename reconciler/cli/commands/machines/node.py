@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import re
 from typing import Any
 
 import click
 
+from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, SuggestingGroup
-from reconciler.cli.core.commits import Files, How, carry_out, nodes_of, prepare, subject
-from reconciler.cli.core.confirm import agreed
+from reconciler.cli.core.client import ask
+from reconciler.cli.core.commits import Files, How, carry_out, nodes_of, prepare
+from reconciler.cli.core.confirm import agreed, to_be_committed
 from reconciler.cli.core.waiting import finish
-from reconciler.cli.output.form import print_body
+from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.table_layout import size
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, Refused, Unreachable
+from reconciler.wire.admin import ShowProtection
 
 from .bootstrap import bootstrap, reset
 from .examine import examine
-from .firewall import firewall
-from .meeting import presented, ssh_fields
+from .meeting import met, presented
 
 NODE = "Node"
 HOST_KEY = ("spec", "ssh", "hostKey")
@@ -44,8 +47,37 @@ def node() -> None:
 
 node.add_command(examine)
 node.add_command(bootstrap)
-node.add_command(firewall)
 node.add_command(reset)
+
+
+@node.command()
+@click.argument("name", shell_complete=complete.nodes)
+@output_option()
+@click.pass_obj
+def firewall(settings: Settings, name: str, output: str | None) -> None:
+    """Print firewall rules for Node NAME.
+
+    The rules let the machines of the cluster connect to the ranks there, over the cables of the Fabrics and over the
+    network that joins the nodes, and refuse everybody else. SSH stays open. They are for pf on a Mac, and for nftables on
+    Linux. The first lines say how to check, load and undo them. Print them again after a change of nodes or cables.
+
+    \b
+    Examples:
+      reconciler node firewall studio-1
+      reconciler node firewall studio-1 > reconciler.rules
+    """
+    body = ask(settings.socket, ShowProtection(name, getpass.getuser()))
+    found = body["firewall"]
+    if output:
+        print_body({"node": name, "system": body["system"], **found}, output)
+        return
+    if not found["rules"]:
+        raise Refused("NoRules", f"there are no rules for {body['system']}, the system of {name}")
+    if found["unknown"]:
+        raise Refused(
+            "NotKnown", f"the rules would shut out machines of the cluster: {'; '.join(found['unknown'])}"
+        )
+    click.echo(found["rules"], nl=False)
 
 
 @node.command()
@@ -89,13 +121,8 @@ def add(
 
     text = f"# {seen}\n{as_yaml(manifest)}" if seen else as_yaml(manifest)
     click.echo(text, nl=False)
-    if not (commit or agreed("commit this?")):
-        click.echo(
-            typed("not committed; repeat the command with --commit, or pipe this to: reconciler apply -f -"),
-            err=True,
-        )
-        return
-    _commit(settings, how, manifest["metadata"]["name"], text)
+    if to_be_committed(commit):
+        _commit(settings, how, manifest["metadata"]["name"], text)
 
 
 def _commit(settings: Settings, how: How, name: str, text: str) -> None:
@@ -113,7 +140,7 @@ def _commit(settings: Settings, how: How, name: str, text: str) -> None:
             )
         return apply_documents(files, incoming)
 
-    finish(settings, how, carry_out(settings, how, decide, subject("Add"), prepare))
+    finish(settings, how, carry_out(settings, how, decide, "Add", prepare))
     click.echo(typed(f"next, install the service of its agent: reconciler node bootstrap {name}"), err=True)
 
 
@@ -122,17 +149,12 @@ def _commit(settings: Settings, how: How, name: str, text: str) -> None:
 
 def _first_contact(words: str, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Return the manifest of a machine, and a line about its facts."""
-    host = words.rpartition("@")[2]
-    ssh = ssh_fields(words, options["user"], options["port"], presented(host, options["port"]))
+    ssh, allowed = met(words, options, "inspect")
     reported, seen = "", ""
-    if options["yes"] or agreed(
-        f"is this the machine's own key, and should {ssh['user']} log in to inspect it?"
-    ):
-        survey = _survey(ssh)
-        if survey is not None:
-            reported = survey.name
-            seen = ", ".join(filter(None, (survey.chip, size(survey.memory_bytes), survey.system)))
-    name = options["name"] or _named(reported) or _named(host) or "node"
+    if allowed and (survey := _survey(ssh)) is not None:
+        reported = survey.name
+        seen = ", ".join(filter(None, (survey.chip, size(survey.memory_bytes), survey.system)))
+    name = options["name"] or _named(reported) or _named(ssh["host"]) or "node"
     labels = dict(_label(word) for word in options["labels"])
     metadata = {"name": name, **({"labels": labels} if labels else {})}
     return {
@@ -196,7 +218,5 @@ def _renew(settings: Settings, how: How, name: str, commit: bool) -> None:
             "the manifest is unchanged; to put the new key into it, repeat the command with --commit",
         )
     wanted: dict[tuple[str, str], dict[tuple[str, ...], Any]] = {(NODE, name): {HOST_KEY: found.line}}
-    landed = carry_out(
-        settings, how, lambda current: set_fields(current, wanted), subject("Renew the host key of")
-    )
+    landed = carry_out(settings, how, lambda current: set_fields(current, wanted), "Renew the host key of")
     finish(settings, how, landed)

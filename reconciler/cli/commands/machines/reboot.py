@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 import click
@@ -10,13 +9,14 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client, ask
 from reconciler.cli.core.commits import Files, WritingCommand, opened, preview
-from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
+from reconciler.cli.core.operations import HowLong, operate, operation_options
 from reconciler.cli.core.targets import Targets
-from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, wait_until
-from reconciler.cli.output.screen import Screen
+from reconciler.cli.core.waiting import timeout_option, unread, wait_until
+from reconciler.cli.output.screen import Screen, quiet_screen
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable
 from reconciler.source.operating import verbs
+from reconciler.source.operating.change import Change, Now
 from reconciler.wire.admin import Get
 from reconciler.wire.objects import Node, condition
 
@@ -51,7 +51,7 @@ def reboot(settings: Settings, targets: Targets, how: HowLong, force: bool, time
       reconciler reboot studio-1 studio-2 --dry-run    show what would move or not be served
       reconciler reboot -l pool=studios --force --timeout=2h
     """
-    say = Screen(sys.stderr if how.output else None, QUIET_SECONDS)
+    say = quiet_screen(bool(how.output))
     boots: dict[str, str] = {}
 
     def decide(now: Now) -> Change:

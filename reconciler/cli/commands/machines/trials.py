@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.commits import Files, How, carry_out, subject
+from reconciler.cli.core.commits import Files, How, carry_out
 from reconciler.cli.core.confirm import agreed
 from reconciler.cli.core.waiting import wait_until
-from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.screen import Screen, quiet_screen
 from reconciler.errors import Invalid, ReconcilerError, Refused
 from reconciler.resources import ModelDeployment
 from reconciler.wire import answers, objects
@@ -24,7 +23,6 @@ ROUNDS_MAX = 3600
 READY_SECONDS_MAX = 600.0
 """Time for a smaller group to load the weights and answer."""
 GONE_SECONDS_MAX = 120.0
-SHOWN_AFTER_SECONDS = 2.0
 
 
 def tried(client: Client, request: Accept, screen: Screen) -> answers.Trial:
@@ -59,7 +57,7 @@ def smaller_groups(settings: Settings, client: Client, name: str, yes: bool) -> 
 
 def _measured(settings: Settings, item: objects.ModelDeployment, nodes: int) -> answers.SmallerGroup:
     """Measure one smaller group, and always remove its deployment."""
-    screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
+    screen = quiet_screen()
     name = f"{item['metadata']['name']}-verify-{nodes}"
     try:
         _commit(settings, _deployment(item, name, nodes))
@@ -99,7 +97,7 @@ def _commit(settings: Settings, manifest: ModelDeployment) -> None:
         text = normalised(manifest).encode()
         return apply_documents(files, load({f"{manifest.metadata.name}.yaml": text}, part=True))
 
-    carry_out(settings, How(), decide, subject("Verify with"))
+    carry_out(settings, How(), decide, "Verify with")
 
 
 def _remove(settings: Settings, name: str) -> None:
@@ -110,7 +108,7 @@ def _remove(settings: Settings, name: str) -> None:
         there = (DEPLOYMENT, name) in labels_of(files)
         return delete_objects(files, [(DEPLOYMENT, name)] if there else [])
 
-    carry_out(settings, How(), decide, subject("Delete"))
+    carry_out(settings, How(), decide, "Delete")
 
 
 def _missing(client: Client, name: str) -> str:

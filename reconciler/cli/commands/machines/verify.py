@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import click
@@ -11,17 +10,15 @@ from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import object_named
-from reconciler.cli.core.targets import missing_all
+from reconciler.cli.core.targets import check_there
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.screen import quiet_screen
 from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
 from reconciler.wire import answers
-from reconciler.wire.admin import Accept, Get
+from reconciler.wire.admin import Accept
 
 from .trials import smaller_groups, tried
 
-DEPLOYMENT = "ModelDeployment"
-SHOWN_AFTER_SECONDS = 2.0
 WORDS = {True: "ok", False: "FAILED", None: "-"}
 INDENT = 8
 
@@ -54,12 +51,10 @@ def verify(
     """
     name = deployment if "/" not in deployment else object_named((deployment,))[1] or deployment
     with Client(settings.socket) as client:
-        there = {(DEPLOYMENT, item["metadata"]["name"]) for item in client.ask(Get(DEPLOYMENT))["items"]}
-        if (DEPLOYMENT, name) not in there:
-            raise missing_all([(DEPLOYMENT, name)], there)
+        check_there(client, "ModelDeployment", (name,))
         smaller = smaller_groups(settings, client, name, yes) if scale else []
         rates = {str(each["nodes"]): rate for each in smaller if (rate := each["rate"]) is not None}
-        found = tried(client, Accept(name, under_load, rates), Screen(sys.stderr, SHOWN_AFTER_SECONDS))
+        found = tried(client, Accept(name, under_load, rates), quiet_screen())
     body: answers.Tried = {
         "deployment": found["deployment"],
         "ok": found["ok"],
@@ -67,10 +62,7 @@ def verify(
     }
     if scale:
         body["scale"] = smaller
-    if output:
-        print_body(body, output)
-    else:
-        click.echo("\n".join(_page(body)))
+    print_body(body, output, _page(body))
     return 0 if body["ok"] else 1
 
 
@@ -87,8 +79,10 @@ def _page(body: answers.Tried) -> Iterator[str]:
         for check in replica["checks"]:
             yield from _line(check, width)
         yield ""
-    for line in _of_scale(body.get("scale", [])):
-        yield from fold(line, width, " " * (INDENT + 1))
+    for each in body.get("scale", []):
+        if each["rate"] is None:
+            line = f"-        a group of {each['nodes']} could not be measured: {each['problem']}"
+            yield from fold(line, width, " " * (INDENT + 1))
     yield from fold(_verdict(body), width)
 
 
@@ -97,12 +91,6 @@ def _line(check: answers.Check, width: int) -> Iterator[str]:
     lines = fold(f"{check['name']}: {check['text']}{blame}", width - INDENT - 1)
     for number, line in enumerate(lines):
         yield f"{WORDS[check['ok']] if number == 0 else '':<{INDENT}} {line}".rstrip()
-
-
-def _of_scale(scale: list[answers.SmallerGroup]) -> Iterator[str]:
-    for each in scale:
-        if each["rate"] is None:
-            yield f"-        a group of {each['nodes']} could not be measured: {each['problem']}"
 
 
 def _verdict(body: answers.Tried) -> str:

@@ -18,14 +18,16 @@ from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.output.colour import Cell, Colour
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.kind_columns import NONE, labels
+from reconciler.cli.output.streams import shown
 from reconciler.cli.output.table_layout import age, table, terminal_width
 from reconciler.cli.output.typed import typed
-from reconciler.errors import few_names
+from reconciler.errors import Refused, few_names
 from reconciler.wire import answers
-from reconciler.wire.admin import ListEvents, ListIncidents, ShowPlaces, ShowPlan
-from reconciler.wire.objects import Condition, Group, Item, conditions_of
+from reconciler.wire.admin import ListEvents, ListIncidents, ReadRankLog, ShowPlaces, ShowPlan
+from reconciler.wire.launch import RankId
+from reconciler.wire.objects import Condition, FailedRank, Group, Item, conditions_of
 
-from . import incidents, last_log
+from . import incidents
 from .events import event_table
 
 INDENT = 2
@@ -33,11 +35,13 @@ EVENTS_SHOWN = 20
 INCIDENTS_SHOWN = 5
 NODES_SHOWN = 5
 """Most nodes to name for one reason why they are not used."""
+LOGS_SHOWN, LOG_LINES_SHOWN = 4, 20
+LOG_LINE_CHARACTERS_MAX, LOG_BYTES_MAX = 400, 32 * 1024
 
 
 @click.command()
 @click.argument("what", nargs=-1, required=True, shell_complete=complete.objects)
-@selector_option()
+@selector_option
 @output_option()
 @click.pass_obj
 def describe(
@@ -88,6 +92,16 @@ def describe(
         raise found.missing[-1]
 
 
+class _LastLog(FailedRank):
+    """The last lines of a rank's output."""
+
+    lines: list[str]
+    problem: str
+    """Why there are none."""
+    command: str
+    """The command that prints the whole output."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Described:
     """An object with its part of the plan, its latest incidents and events."""
@@ -96,12 +110,11 @@ class _Described:
     plan: answers.Planned
     incidents: list[answers.Incident]
     events: list[answers.EventEntry]
-    logs: list[last_log.LastLog]
+    logs: list[_LastLog]
     places: list[answers.Placement] | None
     """Of a deployment."""
 
     def body(self) -> dict[str, object]:
-        """Return its form for `-o json`."""
         found: dict[str, object] = {
             **self.item,
             "plan": self.plan,
@@ -122,13 +135,12 @@ def _with_context(client: Client, item: Item, plan: answers.Planned) -> _Describ
     }
     events = client.ask(ListEvents(kind=kind, name=name, limit=EVENTS_SHOWN))["items"]
     latest = client.ask(ListIncidents(kind=kind, name=name, limit=INCIDENTS_SHOWN))["items"]
-    logs = last_log.last_logs(client, item)
+    logs = _last_logs(client, item)
     places = client.ask(ShowPlaces(name))["items"] if kind == "ModelDeployment" else None
     return _Described(item, concerned, latest, events, logs, places)
 
 
 def _generation(item: Item) -> list[str]:
-    """Return the line about the generation; an operation has none."""
     generation = item["metadata"].get("generation")
     if generation is None or item["kind"] == "Rank" or item["kind"] == "Operation":
         return []
@@ -171,7 +183,7 @@ def _page(described: _Described) -> str:
         lines += ["Incidents:"]
         lines += [f"  {line}" for line in incidents.section(described.incidents, terminal_width() - INDENT)]
     events = event_table(described.events, terminal_width() - INDENT) if described.events else NONE
-    lines += ["Events:", _indented(events), *last_log.section(described.logs)]
+    lines += ["Events:", _indented(events), *_logs(described.logs)]
     return "\n".join(lines)
 
 
@@ -214,6 +226,10 @@ def _spread(groups: list[Group]) -> list[str]:
         for field, text in (("strategy", group.get("strategy")), ("transport", group.get("transport")))
         if text
     ]
+    return _folded(lines)
+
+
+def _folded(lines: list[str]) -> list[str]:
     fold = textwrap.TextWrapper(terminal_width(), initial_indent="  ", subsequent_indent="    ")
     return [fold.fill(line) for line in lines]
 
@@ -235,8 +251,7 @@ def _places(places: list[answers.Placement]) -> list[str]:
             f"{place['replica']}: not {few_names(names, NODES_SHOWN)}: {text}"
             for text, names in others.items()
         ]
-    fold = textwrap.TextWrapper(terminal_width(), initial_indent="  ", subsequent_indent="    ")
-    return [fold.fill(line) for line in lines]
+    return _folded(lines)
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -255,3 +270,32 @@ def _terminating(item: Item) -> list[str]:
 
 def _indented(text: str) -> str:
     return "\n".join(f"{' ' * INDENT}{line}" for line in text.rstrip("\n").splitlines())
+
+
+# --- the last lines of ranks to blame ---------------------------------------------------------------
+
+
+def _last_logs(client: Client, item: Item) -> list[_LastLog]:
+    """Return the last lines of each such rank, if its node still has them."""
+    groups = item["status"].get("groups") or [] if item["kind"] == "ModelDeployment" else []
+    return [_last_lines(client, group["failed"]) for group in groups if "failed" in group][:LOGS_SHOWN]
+
+
+def _last_lines(client: Client, failed: FailedRank) -> _LastLog:
+    command = f"reconciler logs {failed['rank']}"
+    found: _LastLog = {**failed, "lines": [], "problem": "", "command": command}
+    try:
+        text = client.ask(ReadRankLog(RankId.parse(failed["rank"]), LOG_BYTES_MAX))["text"]
+    except Refused as refused:
+        return {**found, "problem": str(refused)}
+    lines = [line.rstrip("\r") for line in text.rstrip("\n").split("\n")][-LOG_LINES_SHOWN:]
+    return {**found, "lines": [line[:LOG_LINE_CHARACTERS_MAX] for line in lines if text]}
+
+
+def _logs(logs: list[_LastLog]) -> list[str]:
+    found = []
+    for log in logs:
+        found += [f"Last log of {log['rank']} on {log['node']}: {log['text']}"]
+        found += [f"  {shown(line)}" for line in log["lines"]] or [f"  {log['problem'] or '<no output>'}"]
+        found += [f"  (full log: {log['command']})"]
+    return found

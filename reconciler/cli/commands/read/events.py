@@ -11,11 +11,12 @@ import click
 
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.durations import Duration
+from reconciler.cli.core.durations import DURATION
 from reconciler.cli.core.kinds import is_kind, object_named
 from reconciler.cli.core.objects import reconnect
 from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body, print_line
+from reconciler.cli.output.parsed import Parsed
 from reconciler.cli.output.table_layout import age, fold, folded_table, terminal_width
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Unreachable
@@ -29,28 +30,25 @@ HEADERS = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 TYPES = ("Normal", "Warning")
 
 
-class TypesType(click.ParamType[tuple[str, ...]]):
-    """Types of events, separated by commas, in any case."""
-
-    name = "types"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        found = tuple(word.strip().capitalize() for word in str(value).split(","))
-        for word in found:
-            if word not in TYPES:
-                self.fail(f'"{word}" is not a type of event; expected {" or ".join(TYPES)}', param, ctx)
-        return found
+def _parse_types(text: str) -> tuple[str, ...]:
+    """Return types of events, separated by commas, in any case."""
+    found = tuple(word.strip().capitalize() for word in text.split(","))
+    for word in found:
+        if word not in TYPES:
+            raise ValueError(f'"{word}" is not a type of event; expected {" or ".join(TYPES)}')
+    return found
 
 
 @click.command()
 @click.option("-w", "-f", "--watch", is_flag=True, help="Keep printing new events.")
 @click.option("--for", "about", metavar="KIND/NAME", help="Show events of this object only.")
-@click.option("--types", type=TypesType(), metavar="Warning,Normal", help="Show events of these types only.")
-@click.option("--since", type=Duration(), metavar="5m", help="Show events of this last period only.")
+@click.option(
+    "--types",
+    type=Parsed("types", _parse_types),
+    metavar="Warning,Normal",
+    help="Show events of these types only.",
+)
+@click.option("--since", type=DURATION, metavar="5m", help="Show events of this last period only.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 10_000),
@@ -119,7 +117,6 @@ def _print(body: answers.Events, output: str | None) -> None:
 
 
 def event_table(items: Sequence[answers.EventEntry], width: int | None = None) -> str:
-    """Return a table of events with their ages."""
     rows = [(age(e["time"]), _type(e), e["reason"], e["object"], e["message"]) for e in items]
     return folded_table(HEADERS, rows, width)
 

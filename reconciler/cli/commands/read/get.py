@@ -14,9 +14,10 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import READ_ONLY, Chosen, full_name
 from reconciler.cli.core.objects import Found, as_list, chosen_by, fetch, follow, key_of, name_of, pick
 from reconciler.cli.core.selectors import selector_option
-from reconciler.cli.output.form import Form, FormType, print_body, print_line
-from reconciler.cli.output.jsonpath import BadTemplate, Path, find, render, written
+from reconciler.cli.output.form import Form, parse_form, print_body, print_line
+from reconciler.cli.output.jsonpath import Path, find, parse_path, render, written
 from reconciler.cli.output.kind_columns import NONE, headers, row, title
+from reconciler.cli.output.parsed import Parsed
 from reconciler.cli.output.table_layout import fitting, grown, lines
 from reconciler.cli.output.typed import typed
 from reconciler.resources import KIND_NAMES
@@ -26,25 +27,9 @@ TABLE = Form("table")
 FABRIC: Final = "Fabric"
 
 
-class PathType(click.ParamType[Path]):
-    """A JSONPath, with or without braces."""
-
-    name = "jsonpath"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        from reconciler.cli.output.jsonpath_parser import parse_path
-
-        if isinstance(value, tuple):
-            return value
-        try:
-            return parse_path(value)
-        except BadTemplate as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.command()
 @click.argument("what", nargs=-1, shell_complete=complete.objects)
-@selector_option()
+@selector_option
 @click.option("-w", "--watch", is_flag=True, help="Keep printing changes until Ctrl-C.")
 @click.option("--watch-only", is_flag=True, help="Print changes from now on only.")
 @click.option("--show-labels", is_flag=True, help="Add a column with the labels.")
@@ -56,14 +41,17 @@ class PathType(click.ParamType[Path]):
     help="Add a column for each of these labels; may be repeated.",
 )
 @click.option(
-    "--sort-by", type=PathType(), metavar="JSONPATH", help="Sort by this path, e.g. .metadata.name."
+    "--sort-by",
+    type=Parsed("jsonpath", parse_path),
+    metavar="JSONPATH",
+    help="Sort by this path, e.g. .metadata.name.",
 )
 @click.option("--no-headers", is_flag=True, help="Omit the header.")
 @click.option("--ignore-not-found", is_flag=True, help="Exit with 0 if an object does not exist.")
 @click.option(
     "-o",
     "--output",
-    type=FormType(),
+    type=Parsed("form", parse_form),
     default=TABLE,
     metavar="json|yaml|name|wide|dot|svg|jsonpath=TEMPLATE|custom-columns=SPEC",
     help="Print in this format instead of a table.",
@@ -173,11 +161,8 @@ def _full(kind: str, name: str) -> str:
 
 
 def _columns(form: Form, items: list[Item]) -> list[list[str]]:
-    return [[_cell(find(path, item)) for _, path in form.columns] for item in items]
-
-
-def _cell(values: list[Any]) -> str:
-    return ",".join(map(written, values)) if values else NONE
+    found = ((find(path, item) for _, path in form.columns) for item in items)
+    return [[",".join(map(written, values)) if values else NONE for values in row] for row in found]
 
 
 def _print_tables(items: list[Item], how: dict[str, Any]) -> None:
@@ -273,14 +258,10 @@ class _Changes:
             click.echo(line)
 
 
-def _print_columns(form: Form, item: Item) -> None:
-    click.echo("   ".join(_columns(form, [item])[0]))
-
-
 _PRINTERS: dict[str, Callable[[Form, Item], None]] = {
     "json": lambda form, item: print_line(item, "json"),
     "yaml": lambda form, item: print_line(item, "yaml"),
     "name": lambda form, item: click.echo(full(item)),
     "jsonpath": lambda form, item: click.echo(render(form.template, item), nl=False),
-    "custom-columns": _print_columns,
+    "custom-columns": lambda form, item: click.echo("   ".join(_columns(form, [item])[0])),
 }

@@ -48,7 +48,7 @@ def history(settings: Settings, /, revision: str | None, limit: int, output: str
     with Client(settings.socket) as client:
         if revision is not None:
             commit = client.ask(ShowCommit(revision))
-            print_body(commit, output) if output else click.echo("\n".join(_shown(commit)))
+            print_body(commit, output, _shown(commit))
             return
         body = client.ask(ListCommits(limit))
     if body["problem"]:

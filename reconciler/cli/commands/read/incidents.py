@@ -12,7 +12,7 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.durations import Duration
+from reconciler.cli.core.durations import DURATION
 from reconciler.cli.core.kinds import object_named
 from reconciler.cli.core.objects import reconnect
 from reconciler.cli.output.colour import Cell
@@ -43,7 +43,7 @@ TIME_OF_DAY = slice(11, 19)
 @click.argument("what", nargs=-1, metavar="[ID | KIND/NAME]", shell_complete=complete.incidents)
 @click.option("--open", "open_", is_flag=True, help="Show open incidents only.")
 @click.option(
-    "--since", type=Duration(), metavar="24h", help="Show incidents that were open in this last period only."
+    "--since", type=DURATION, metavar="24h", help="Show incidents that were open in this last period only."
 )
 @click.option(
     "--limit",
@@ -181,7 +181,6 @@ def _echo(items: Sequence[answers.Incident], output: str | None, headers: bool =
 
 
 def incident_table(items: Sequence[answers.Incident], width: int | None = None, wide: bool = False) -> str:
-    """Return a table with a row for each incident."""
     rows = [_row(item, wide) for item in items]
     return folded_table(WIDE_HEADERS if wide else HEADERS, rows, width)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -17,15 +17,17 @@ from reconciler.cli.core.commits import (
     preview,
     refuse_watched_folder,
     running,
-    subject,
 )
-from reconciler.cli.core.given import files_option, load_paths
+from reconciler.cli.core.given import files_option, load_paths, read_given
 from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, few_names
+from reconciler.source.operating.change import titled
 from reconciler.wire import answers
 from reconciler.wire.admin import ShowPlan, ShowStatus
+
+from .facts import foreseen
 
 REPLICAS_SHOWN = 8
 
@@ -73,8 +75,8 @@ def plan(
         raise click.UsageError("--facts needs the manifests to plan for: reconciler plan -f DIR --facts FILE")
     if paths:
         saved = _saved(settings, paths) if save else None
-        recorded = _recorded(paths, facts) if facts is not None else None
-        body = saved or recorded or preview(settings, _files(paths))
+        recorded = foreseen(read_given(paths), facts) if facts is not None else None
+        body = saved or recorded or preview(settings, read_given(paths))
         planned = body["plan"]
         if output:
             print_body(body, output)
@@ -96,18 +98,6 @@ def plan(
     return 2 if exit_code and planned["steps"] else 0
 
 
-def _files(paths: tuple[str, ...]) -> Mapping[str, bytes]:
-    from reconciler.source.files import read_paths
-
-    return read_paths(paths, lambda: sys.stdin.buffer.read())
-
-
-def _recorded(paths: tuple[str, ...], facts: Path) -> answers.ForeseenWithFacts:
-    from .facts import foreseen
-
-    return foreseen(_files(paths), facts)
-
-
 def _saved(settings: Settings, paths: tuple[str, ...]) -> answers.SavedForeseen:
     """Return the plan for an apply of these manifests, with the id under which it is kept."""
     from reconciler.cli.core import saved_plans
@@ -121,7 +111,7 @@ def _saved(settings: Settings, paths: tuple[str, ...]) -> answers.SavedForeseen:
             "NothingToDo", "the cluster repository has these manifests already, so no plan was saved"
         )
     body = preview(settings, edit.applied_to(files))
-    plan = saved_plans.planned(settings.cluster, base, edit.changes, subject("Apply")(edit.results), body)
+    plan = saved_plans.planned(settings.cluster, base, edit.changes, titled("Apply", edit.results), body)
     saved_plans.save(plan)
     return {**body, "id": plan.id}
 
@@ -198,8 +188,8 @@ def version(settings: Settings, output: str | None) -> None:
         "held": status.get("held") if status else None,
     }
     warn_if_held(status)
-    if output:
-        print_body(body, output)
-        return
-    click.echo(f"reconciler {body['client']} (Python {body['python']})")
-    click.echo(f"controller {body['controller'] or 'is not running'}")
+    lines = (
+        f"reconciler {body['client']} (Python {body['python']})",
+        f"controller {body['controller'] or 'is not running'}",
+    )
+    print_body(body, output, lines)

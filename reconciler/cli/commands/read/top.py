@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import click
@@ -10,11 +10,10 @@ from click.shell_completion import CompletionItem
 
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
-from reconciler.cli.core.durations import Duration
+from reconciler.cli.core.durations import DURATION
 from reconciler.cli.core.kinds import RANK
 from reconciler.cli.core.objects import note_unobserved
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.over_time import over_time
 from reconciler.cli.output.table_layout import size, table
 from reconciler.errors import Refused, listing
 from reconciler.wire import answers
@@ -32,6 +31,8 @@ PAST_POINTS, PAST_POINTS_IN_FULL = 30, 360
 """Intervals of a plot in one line, and of other formats."""
 NODE_HEADERS = ("NAME", "CPU(cores)", "LOAD", "MEMORY(bytes)", "MEMORY(%)", "RANKS", "TOKENS/S")
 RANK_HEADERS = ("NAME", "NODE", "CPU(cores)", "MEMORY(bytes)", "CHARGED", "DEMAND", "TOKENS/S")
+PAST_HEADERS = ("OBJECT", "FIGURE", "LAST", "MEAN", "MOST", "OVER TIME")
+BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def _kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -41,9 +42,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @click.command()
 @click.argument("what", required=False, metavar="[nodes | ranks]", shell_complete=_kinds)
 @click.argument("names", nargs=-1)
-@click.option(
-    "--since", type=Duration(), metavar="1h", help="Show figures of this last period, at most a day."
-)
+@click.option("--since", type=DURATION, metavar="1h", help="Show figures of this last period, at most a day.")
 @output_option()
 @click.pass_obj
 def top(
@@ -77,15 +76,21 @@ def top(
         )
     usage = ask(settings.socket, ShowUsage())
     note_unobserved(RANK, usage)
+    nodes, ranks = usage["nodes"], usage["ranks"]
     if what is None:
-        _print_both(usage, output)
-        return
-    if KINDS[what] == "nodes":
-        nodes = _chosen("node", usage["nodes"], names)
-        print_body({"items": nodes}, output) if output else _print_nodes(nodes)
+        if output:
+            print_body({"nodes": nodes, "ranks": ranks}, output)
+            return
+        click.echo("nodes:")
+        _print("nodes", NODE_HEADERS, map(_node, nodes))
+        click.echo("\nranks:")
+        _print("ranks", RANK_HEADERS, map(_rank, ranks))
+    elif KINDS[what] == "nodes":
+        nodes = _chosen("node", nodes, names)
+        print_body({"items": nodes}, output) if output else _print("nodes", NODE_HEADERS, map(_node, nodes))
     else:
-        ranks = _chosen("rank", usage["ranks"], names)
-        print_body({"items": ranks}, output) if output else _print_ranks(ranks)
+        ranks = _chosen("rank", ranks, names)
+        print_body({"items": ranks}, output) if output else _print("ranks", RANK_HEADERS, map(_rank, ranks))
 
 
 def _chosen(kind: str, items: Sequence[NodeOrRank], names: tuple[str, ...]) -> list[NodeOrRank]:
@@ -130,27 +135,9 @@ def _names(name: str) -> tuple[str, ...]:
     return (name, name.rsplit(".", 3)[0]) if "." in name else (name,)
 
 
-def _print_both(usage: answers.Usage, output: str | None) -> None:
-    if output:
-        print_body({"nodes": usage["nodes"], "ranks": usage["ranks"]}, output)
-        return
-    click.echo("nodes:")
-    _print_nodes(usage["nodes"])
-    click.echo("\nranks:")
-    _print_ranks(usage["ranks"])
-
-
-def _print_nodes(items: Sequence[answers.NodeUsage]) -> None:
-    _print("nodes", NODE_HEADERS, [_node(item) for item in items])
-
-
-def _print_ranks(items: Sequence[answers.RankUsage]) -> None:
-    _print("ranks", RANK_HEADERS, [_rank(item) for item in items])
-
-
-def _print(kind: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    if rows:
-        click.echo(table(headers, rows))
+def _print(kind: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    if shown := list(rows):
+        click.echo(table(headers, shown))
     else:
         click.echo(f"no measurements of {kind} now", err=True)
 
@@ -178,3 +165,34 @@ def _rank(item: answers.RankUsage) -> list[str]:
         str(item["demand"]),
         f"{item['tokensPerSecond']:.1f}",
     ]
+
+
+# --- figures over time ---------------------------------------------------------------------------------
+
+
+def over_time(series: Sequence[answers.Figures]) -> str:
+    """Return a table of the series of ``wire.figures.ShowMetrics``."""
+    return table(PAST_HEADERS, [_figure(each) for each in series])
+
+
+def _figure(each: answers.Figures) -> list[str]:
+    name, values = each["name"], each["values"]
+    known = [value for value in values if value is not None]
+    newest = [value for value in values[-2:] if value is not None]  # the last interval has just begun
+    shown = (newest[-1] if newest else None, sum(known) / len(known), max(known))
+    return [each["object"], name, *(_text(name, value) for value in shown), plot(values)]
+
+
+def _text(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if name.endswith("Bytes"):
+        return size(round(value))
+    return f"{value:.3g}"
+
+
+def plot(values: Sequence[float | None]) -> str:
+    """Return a plot in one line, from 0 to the largest value; an unknown value is a blank."""
+    most = max((value for value in values if value is not None), default=0) or 1
+    last = len(BLOCKS) - 1
+    return "".join(" " if value is None else BLOCKS[round(last * max(0, value) / most)] for value in values)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict, cast
 
 import click
 
@@ -50,10 +50,8 @@ def trace(settings: Settings, what: tuple[str, ...], output: str | None) -> None
             (DEPLOYMENT, i["deployment"]) if i["kind"] == RANK else key_of(i) for i in found.items
         )
         traced = [_traced(settings, cluster, *key) for key in keys]
-    if output:
-        print_body(traced[0] if len(traced) == 1 else {"items": traced}, output)
-        return
-    click.echo("\n\n".join("\n".join(_lines(_tree(each))) for each in traced))
+    text = "\n\n".join("\n".join(_lines(_tree(each))) for each in traced)
+    print_body(traced[0] if len(traced) == 1 else {"items": traced}, output, [text])
 
 
 class _Commit(TypedDict):
@@ -181,21 +179,16 @@ def _is_about(operation: objects.Operation, kind: str, name: str) -> bool:
     return (target["kind"], target["name"]) == (kind, name)
 
 
+def _picked(fields: Mapping[str, object], names: str) -> dict[str, object]:
+    """Return the fields with these names, separated by blanks, that are there."""
+    return {name: fields[name] for name in names.split() if name in fields}
+
+
 def _operation(operation: objects.Operation) -> _Operation:
-    spec = operation["spec"]
-    found: _Operation = {
-        "name": name_of(operation),
-        "standing": operation["status"]["standing"],
-        "verb": spec["verb"],
-        "by": spec["by"],
-        "at": spec["at"],
-        "reason": spec["reason"],
-    }
-    if (until := spec.get("until")) is not None:
-        found["until"] = until
-    if (replicas := spec.get("replicas")) is not None:
-        found["replicas"] = replicas
-    return found
+    spec = _picked(operation["spec"], "verb by at reason until replicas")
+    given = {name: value for name, value in spec.items() if value is not None}
+    standing = operation["status"]["standing"]
+    return cast("_Operation", {"name": name_of(operation), "standing": standing, **given})
 
 
 def _used(cluster: _Cluster, item: objects.Object) -> Iterator[_Related]:
@@ -220,40 +213,23 @@ def _users(cluster: _Cluster, kind: str, name: str) -> Iterator[_Related]:
 
 def _group(name: str, group: objects.Group, ranks: Sequence[_Rank]) -> _Group:
     begin = f"{name}.{group['replica']}.{group['epoch']}."
-    found: _Group = {
+    found = {
         "replica": f"{name}/{group['replica']}",
-        "epoch": group["epoch"],
-        "phase": group["phase"],
-        "ready": group["ready"],
-        "since": group["since"],
-        "nodes": group["nodes"],
-        "ports": group["ports"],
+        **_picked(group, "epoch phase ready since nodes ports"),
         "ranks": [rank for rank in ranks if rank["name"].startswith(begin)],
+        **_picked(group, "transport transportName"),
     }
-    if "transport" in group:
-        found["transport"] = group["transport"]
-    if "transportName" in group:
-        found["transportName"] = group["transportName"]
-    return found
+    return cast("_Group", found)
 
 
 def _rank(rank: objects.Rank) -> _Rank:
-    return {
-        "name": name_of(rank),
-        "phase": rank["phase"],
-        "node": rank["node"],
-        "pid": rank["pid"],
-        "startedAt": rank["startedAt"],
-    }
+    return cast("_Rank", {"name": name_of(rank), **_picked(rank, "phase node pid startedAt")})
 
 
 def _process(item: objects.Object) -> _Process | None:
-    pid = item["status"].get("pid") if item["kind"] == "Gateway" else None
-    return (
-        {"pid": pid, "endpoint": item["status"].get("endpoint")}
-        if item["kind"] == "Gateway" and pid
-        else None
-    )
+    if item["kind"] != "Gateway" or not (pid := item["status"].get("pid")):
+        return None
+    return {"pid": pid, "endpoint": item["status"].get("endpoint")}
 
 
 # --- as a tree ---------------------------------------------------------------------------------------

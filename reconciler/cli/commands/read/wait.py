@@ -12,13 +12,14 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, fail, nearest
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.durations import Duration
+from reconciler.cli.core.durations import DURATION
 from reconciler.cli.core.kinds import Chosen, full_name, plural
 from reconciler.cli.core.objects import chosen_by, fetch, follow, key_of, only_one, pick
 from reconciler.cli.core.selectors import selector_option
-from reconciler.cli.output.jsonpath import BadTemplate, Path, find, written
+from reconciler.cli.output.jsonpath import Path, find, parse_path, written
 from reconciler.cli.output.kind_columns import state
-from reconciler.cli.output.progress import Progress
+from reconciler.cli.output.parsed import Parsed
+from reconciler.cli.output.screen import Screen, quiet_screen
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire.objects import Item, condition, conditions_of
 
@@ -64,51 +65,41 @@ def _cased(item: Item, name: str) -> str:
     return next((type for type in types if type.lower() == name.lower()), name)
 
 
-class GoalType(click.ParamType[Goal]):
-    """`condition=NAME[=VALUE]`, `delete`, `create` or `jsonpath={PATH}[=VALUE]`."""
+def _parse_goal(text: str) -> Goal:
+    """Return the goal of `condition=NAME[=VALUE]`, `delete`, `create` or `jsonpath={PATH}[=VALUE]`."""
+    kind, _, rest = text.partition("=")
+    if kind in ("delete", "create") and not rest:
+        return Goal(kind)
+    if kind == "condition" and rest:
+        name, equals, wanted = rest.partition("=")
+        if name and bool(equals) == bool(wanted):
+            return Goal(name, value=wanted or None)
+    if kind == "jsonpath" and rest:
+        return _goal_at(rest)
+    if text.capitalize() in ("Ready", "Stalled", "Reconciling"):
+        raise ValueError(f'"{text}" is a condition: --for=condition={text.capitalize()}')
+    raise ValueError(
+        f'cannot wait for "{text}"; expected condition=NAME[=VALUE], delete, create '
+        "or jsonpath='{.path}'[=VALUE]"
+    )
 
-    name = "goal"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Goal:
-        if isinstance(value, Goal):
-            return value
-        kind, _, rest = str(value).partition("=")
-        if kind in ("delete", "create") and not rest:
-            return Goal(kind)
-        if kind == "condition" and rest:
-            name, equals, wanted = rest.partition("=")
-            if name and bool(equals) == bool(wanted):
-                return Goal(name, value=wanted or None)
-        if kind == "jsonpath" and rest:
-            return self._of_path(rest, param, ctx)
-        if str(value).capitalize() in ("Ready", "Stalled", "Reconciling"):
-            self.fail(f'"{value}" is a condition: --for=condition={str(value).capitalize()}', param, ctx)
-        self.fail(
-            f'cannot wait for "{value}"; expected condition=NAME[=VALUE], delete, create '
-            "or jsonpath='{.path}'[=VALUE]", param, ctx,
-        )  # fmt: skip
-
-    def _of_path(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> Goal:
-        from reconciler.cli.output.jsonpath_parser import parse_path
-
-        end = text.rfind("}") + 1 if text[:1] == "{" and "}" in text else len(text.partition("=")[0])
-        path, equals, wanted = text[:end], text[end : end + 1], text[end + 1 :]
-        if equals not in ("", "=") or bool(equals) != bool(wanted):
-            self.fail(f'"{text}": expected =VALUE after the path', param, ctx)
-        try:
-            return Goal(path, parse_path(path), wanted or None)
-        except BadTemplate as error:
-            self.fail(str(error), param, ctx)
+def _goal_at(text: str) -> Goal:
+    end = text.rfind("}") + 1 if text[:1] == "{" and "}" in text else len(text.partition("=")[0])
+    path, equals, wanted = text[:end], text[end : end + 1], text[end + 1 :]
+    if equals not in ("", "=") or bool(equals) != bool(wanted):
+        raise ValueError(f'"{text}": expected =VALUE after the path')
+    return Goal(path, parse_path(path), wanted or None)
 
 
 @click.command()
 @click.argument("what", nargs=-1, required=True, shell_complete=complete.objects)
-@selector_option()
+@selector_option
 @click.option("--all", "every", is_flag=True, help="Wait for all objects of the kind.")
 @click.option(
     "--for",
     "goals",
-    type=GoalType(),
+    type=Parsed("goal", _parse_goal),
     multiple=True,
     required=True,
     metavar="GOAL",
@@ -116,7 +107,7 @@ class GoalType(click.ParamType[Goal]):
 )
 @click.option(
     "--timeout",
-    type=Duration(),
+    type=DURATION,
     default="30s",
     show_default=True,
     help="Longest time to wait; 0 checks once, a negative value waits a week.",
@@ -193,17 +184,17 @@ class _WaitState:
             key for key, met in self._reached.items() if met < len(self._goals) and kind in (None, key[0])
         ]
 
-    def check(self, key: Key, item: Item | None, progress: Progress) -> None:
+    def check(self, key: Key, item: Item | None, progress: Screen) -> None:
         """Print each goal that is newly met."""
         while self._reached[key] < len(self._goals) and self._goals[self._reached[key]].met(item):
             self._reached[key] += 1
-            progress.done()
+            progress.clear()
             click.echo(f"{full_name(*key)} condition met")
 
 
 def _follow(settings: Settings, choice: Chosen, waited: _WaitState, deadline: float) -> None:
     """Wait until the chosen objects meet their goals, or the deadline passes."""
-    progress = Progress()
+    progress = quiet_screen(timed=True)
     mine = [key for key in waited.open(choice.kind) if not choice.names or key[1] in choice.names]
     for items in follow(settings.socket, choice, deadline, tick_seconds=LOOK_SECONDS):
         there = {key_of(item): item for item in pick(items, choice, None)}
@@ -216,4 +207,4 @@ def _follow(settings: Settings, choice: Chosen, waited: _WaitState, deadline: fl
         progress.show(
             f"waiting for {plural(left[0][0])}/{left[0][1]}: {state(item) if item else 'not there'}"
         )
-    progress.done()
+    progress.clear()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -16,7 +15,6 @@ from reconciler.cli.contexts.contexts_file import (
     NAME,
     SSH,
     Context,
-    Contexts,
     default_path,
     put,
     read,
@@ -141,7 +139,8 @@ def _use(name: str) -> None:
 def _print_list(output: str | None) -> None:
     contexts = read(default_path())
     if output in ("json", "yaml"):
-        print_body({"current": contexts.current or None, "contexts": _bodies(contexts)}, output)
+        every = [{"name": c.name, "home": c.home, "ssh": c.ssh or None} for c in contexts.found.values()]
+        print_body({"current": contexts.current or None, "contexts": every}, output)
     elif output == "name":
         click.echo("".join(f"{name}\n" for name in contexts.found), nl=False)
     elif not contexts.found:
@@ -149,10 +148,6 @@ def _print_list(output: str | None) -> None:
     else:
         rows = [("*" if n == contexts.current else "", n, c.where) for n, c in contexts.found.items()]
         click.echo(table(("CURRENT", "NAME", "WHERE"), rows))
-
-
-def _bodies(contexts: Contexts) -> list[dict[str, Any]]:
-    return [{"name": c.name, "home": c.home, "ssh": c.ssh or None} for c in contexts.found.values()]
 
 
 # --- kubectl's words -------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
-"""`help`: show the help of a command."""
+"""`help`: show the help of a command; `completion`: print the shell's script that completes them."""
 
 from __future__ import annotations
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from reconciler.cli.core.app import LISTED, reconciler
+
+SHELLS = ("bash", "zsh", "fish")
 
 
 def _commands(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -31,3 +33,23 @@ def help(command: tuple[str, ...]) -> None:
         assert found is not None
         context = click.Context(found, info_name=name, parent=context)
     click.echo(context.get_help())
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print a shell script that completes commands, options, kinds and names.
+
+    \b
+    Examples:
+      source <(reconciler completion bash)                 for this shell; put it into ~/.bashrc
+      source <(reconciler completion zsh)                  for this shell; put it into ~/.zshrc
+      reconciler completion fish > ~/.config/fish/completions/reconciler.fish
+    """
+    click.echo(script(shell), nl=False)
+
+
+def script(shell: str) -> str:
+    made = get_completion_class(shell)
+    assert made is not None
+    return made(reconciler, {}, "reconciler", "_RECONCILER_COMPLETE").source() + "\n"

@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from .columns import cells
-
 REMOVED = "(removed)"
 KNOWN_CHARACTERS_MIN = 6
 """A shorter text may be anything, even if it equals a secret."""
@@ -171,6 +169,16 @@ _NAME = re.compile(rf"(?i){_ANY_NAME}")
 _PLAIN = re.compile(rb"[\t\n\r -~]*")
 _PAIR = re.compile(r"[\w.@+-]+:[^\s:]+")
 
+_TITLE = re.compile(r"[\w .()/-]{1,40}")
+_FRAME = re.compile(r"[\s|+:=-]+")
+_QUOTED_CELL = r"\"(?:[^\"\n]|\"\")*\"|'[^'\n]*'"
+_CELLS = tuple(
+    re.compile(rf"(?:(?<=\A)|(?<={mark}))[ ]*({_QUOTED_CELL}|[^{mark}\n]*)(?={mark}|\Z)")
+    for mark in (",", ";", "\t", r"\|")
+)
+"""A cell of a line, for each separator of cells. Without one, two blanks separate them."""
+_ALIGNED = re.compile(r"(\S+(?: \S+)*)")
+
 
 def redacted(text: str, known: Iterable[str] = ()) -> str:
     """Return a text without possible secrets, and without the ``known`` ones in any of their forms."""
@@ -181,7 +189,7 @@ def redacted(text: str, known: Iterable[str] = ()) -> str:
     text = _COLOUR.sub("", text)
     for pattern, instead in (*_WHOLE, *_VALUE_FIRST):
         text = pattern.sub(instead, text)
-    text = cells(text, _NAME, _cell)
+    text = _without_cells(text)
     text = _without_named(_CODED.sub(_decoded, text))
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
@@ -289,3 +297,44 @@ def _forms(secret: str) -> Iterable[str]:
     return dict.fromkeys(
         (json.dumps(once)[1:-1], once, quote(secret, safe=""), coded, coded.rstrip("="), secret)
     )
+
+
+# --- tables ------------------------------------------------------------------------------------------
+
+
+def _without_cells(text: str) -> str:
+    """Return a text without the cells of tables whose column title means a secret: the title is on another line."""
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        found = _columns(lines[at])
+        at += 1
+        if found is None:
+            continue
+        form, count, secret = found
+        while at < len(lines):
+            line = lines[at]
+            spans = [match.span(1) for match in form.finditer(line.rstrip("\r"))]
+            if not (line.strip() and _FRAME.fullmatch(line)):
+                if len(spans) != count or not line.strip():
+                    break
+                for index in reversed(secret):
+                    start, end = spans[index]
+                    line = line[:start] + _cell(line[start:end]) + line[end:]
+                lines[at] = line
+            at += 1
+    return "\n".join(lines)
+
+
+def _columns(line: str) -> tuple[re.Pattern[str], int, list[int]] | None:
+    """Return the cell pattern of a line of titles, their number, and the indexes of those that mean a secret; None for any
+    other line."""
+    line = line.rstrip("\r")
+    if len(line) > 1000 or not _NAME.search(line):
+        return None
+    for form in (*_CELLS, _ALIGNED):
+        titles = [match[1].strip(" \t\"'") for match in form.finditer(line)]
+        secret = [at for at, title in enumerate(titles) if _NAME.fullmatch(title)]
+        if len(titles) > 1 and secret and all(not title or _TITLE.fullmatch(title) for title in titles):
+            return form, len(titles), secret
+    return None

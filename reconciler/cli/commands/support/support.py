@@ -20,15 +20,15 @@ from typing import Any
 import click
 
 from reconciler import __version__
+from reconciler.cli.commands.machines.doctor import examined
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import present
-from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.screen import Screen, quiet_screen
 from reconciler.cli.output.table_layout import size
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Unreachable
 from reconciler.secret_files import find_secret, read_secret
 from reconciler.wire.admin import (
-    Doctor,
     Get,
     ListEvents,
     ListIncidents,
@@ -48,7 +48,6 @@ RANKS_MAX = 32
 EVENTS_MAX = 2000
 INCIDENTS_MAX = 100
 DOCTOR_ROUNDS, DOCTOR_SECONDS = 30, 2.0
-SHOWN_AFTER_SECONDS = 2.0
 SERVICES = ("controller", "gateway")
 
 _PLACE = re.compile(r"\b(env|file|passwordFile):[ \t]*[\"']?([^\s\"',}]+)")
@@ -107,7 +106,7 @@ def support(settings: Settings, output: Path, ask_machines: bool) -> None:
     target = output / f"reconciler-support-{now:%Y%m%dT%H%M%SZ}.tar.gz" if output.is_dir() else output
     if target.exists():
         raise Conflict(f"{target} exists; choose another name")
-    screen = Screen(sys.stderr, SHOWN_AFTER_SECONDS)
+    screen = quiet_screen()
     found = []
     for part in _parts(settings, ask_machines, screen):
         screen.show(f"{part.name} ...")
@@ -180,20 +179,11 @@ def _of_controller(client: Client, ask_machines: bool, screen: Screen) -> Iterat
             ranks = json.loads(part.content)["items"]
         yield part
     if ask_machines:
-        yield _part("doctor.json", lambda: _json(_doctor(client, screen)))
+        found = partial(examined, client, screen, rounds=DOCTOR_ROUNDS, held_back_seconds=DOCTOR_SECONDS)
+        yield _part("doctor.json", lambda: _json(found()))
     for rank in sorted(ranks, key=lambda rank: rank["startedAt"] or "", reverse=True)[:RANKS_MAX]:
         id = RankId.parse(rank["metadata"]["name"])
         yield _part(f"logs/{id}.log", partial(_rank_log, client, id))
-
-
-def _doctor(client: Client, screen: Screen) -> Any:
-    body = client.ask(Doctor())
-    for _ in range(DOCTOR_ROUNDS):
-        body = client.ask(Doctor((), body["run"], DOCTOR_SECONDS), DOCTOR_SECONDS)
-        if not body["asking"]:
-            break
-        screen.show(f"asking {', '.join(body['asking'])} ...")
-    return body
 
 
 def _part(name: str, content: Callable[[], str]) -> Part:

@@ -9,19 +9,13 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
 from reconciler.cli.core.commits import REMOVED_SHOWN, WritingCommand
-from reconciler.cli.core.operations import (
-    Change,
-    HowLong,
-    Now,
-    operate,
-    operation_options,
-    present_operations,
-)
+from reconciler.cli.core.operations import HowLong, operate, operation_options, present_operations
 from reconciler.cli.core.waiting import until_read
 from reconciler.cli.output.form import print_body
 from reconciler.cli.output.typed import typed
 from reconciler.errors import few_names
 from reconciler.source.operating import verbs
+from reconciler.source.operating.change import Change, Now
 from reconciler.wire import answers
 from reconciler.wire.admin import Approve, ShowStatus
 

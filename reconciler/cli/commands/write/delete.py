@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -18,12 +17,11 @@ from reconciler.cli.core.commits import (
     opened,
     report,
     running,
-    subject,
     write_options,
 )
 from reconciler.cli.core.targets import Key, Targets, labels_of, missing_all, target_options
-from reconciler.cli.core.waiting import QUIET_SECONDS, timeout_option, unread, until_read, wait_until
-from reconciler.cli.output.screen import Screen
+from reconciler.cli.core.waiting import timeout_option, unread, until_read, wait_until
+from reconciler.cli.output.screen import quiet_screen
 from reconciler.errors import InvalidManifests, Refused
 from reconciler.wire.admin import Get
 from reconciler.wire.objects import condition
@@ -86,7 +84,7 @@ def delete(
             raise _linked(error, chosen) from None
 
     if how.dry or (settings.repo / "HEAD").exists():
-        landed = carry_out(settings, how, decide, subject("Delete"))
+        landed = carry_out(settings, how, decide, "Delete")
         gone = [(result.kind, result.name) for result in landed.results if result.action == "deleted"]
         runs = bool(gone) and not how.dry and running(settings) is not None
         if (
@@ -107,7 +105,7 @@ def delete(
 
 
 def _until(settings: Settings, awaited: Callable[[Client], str], seconds: float) -> None:
-    wait_until(settings, awaited, seconds, Screen(sys.stderr, QUIET_SECONDS))
+    wait_until(settings, awaited, seconds, quiet_screen())
 
 
 def _linked(error: InvalidManifests, chosen: Collection[Key]) -> Exception:

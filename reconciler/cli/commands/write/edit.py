@@ -21,10 +21,9 @@ from reconciler.cli.core.commits import (
     carry_out,
     present,
     refuse_watched_folder,
-    subject,
     write_options,
 )
-from reconciler.cli.core.targets import Key, labels_of, missing_all, one_object
+from reconciler.cli.core.targets import Key, document_of, labels_of, one_object
 from reconciler.cli.core.waiting import finish
 from reconciler.errors import Conflict, Invalid, InvalidManifests
 
@@ -52,34 +51,25 @@ def edit(settings: Settings, words: tuple[str, ...], how: How) -> None:
     refuse_watched_folder(settings)
     _, files = present(settings)
     key = one_object(words, there=labels_of(files))
-    opened = _text(files, key)
+    opened = document_of(files, key).text
     draft = _draft(key)
     if not _edited(draft, key, opened, lambda text: _checked(files, key, text)):
         return
 
     def decide(now: Files) -> Any:
-        if key not in labels_of(now) or _text(now, key) != opened:
+        if key not in labels_of(now) or document_of(now, key).text != opened:
             raise Conflict(
                 f"somebody else has changed {key[0].lower()}/{key[1]} meanwhile; nothing was changed"
             )
         return _checked(now, key, _content(draft))
 
     try:
-        landed = carry_out(settings, how, decide, subject("Edit"))
+        landed = carry_out(settings, how, decide, "Edit")
     except BaseException:
         click.echo(_save_draft(draft), err=True)
         raise
     draft.unlink()
     finish(settings, how, landed, {"configured": "edited"})
-
-
-def _text(files: Files, key: Key) -> str:
-    from reconciler.source.yaml.documents import load
-
-    found = next((document.text for document in load(files) if document.key == key), None)
-    if found is None:
-        raise missing_all((key,), labels_of(files))
-    return found
 
 
 def _draft(key: Key) -> Path:

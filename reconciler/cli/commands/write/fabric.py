@@ -9,12 +9,11 @@ import click
 
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.commits import Files, How, carry_out, prepare, subject
-from reconciler.cli.core.confirm import agreed
+from reconciler.cli.core.commits import Files, How, carry_out, prepare
+from reconciler.cli.core.confirm import to_be_committed
 from reconciler.cli.core.objects import name_of
 from reconciler.cli.core.waiting import finish
 from reconciler.cli.output.form import print_body
-from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused
 from reconciler.resources import API_VERSION, End, Link, link_between
 from reconciler.wire.admin import Get
@@ -72,11 +71,7 @@ def import_(
         print_body(manifest, output)
         return
     click.echo(text, nl=False)
-    if not (commit or agreed("commit this?")):
-        click.echo(
-            typed("not committed; repeat the command with --commit, or pipe this to: reconciler apply -f -"),
-            err=True,
-        )
+    if not to_be_committed(commit):
         return
 
     def decide(files: Files) -> Any:
@@ -85,7 +80,7 @@ def import_(
         return apply_documents(files, incoming)
 
     how = How(message=message)
-    landed = carry_out(settings, how, decide, subject("Import"), prepare)
+    landed = carry_out(settings, how, decide, "Import", prepare)
     finish(settings, how, landed)
 
 
@@ -94,7 +89,7 @@ def cabling(nodes: Sequence[Node]) -> list[Link]:
     peers = {
         End(name_of(node), port["receptacle"]): port["peer"]
         for node in nodes
-        if _answers(node)
+        if is_true(node, "Ready")
         for port in node["status"].get("mac", {}).get("ports", ())
         if port.get("peer") and port.get("connected") is not False and not port.get("through")
     }
@@ -106,10 +101,6 @@ def cabling(nodes: Sequence[Node]) -> list[Link]:
             if there in ends and peers[ends[there]] == str(end)
         }
     )
-
-
-def _answers(node: Node) -> bool:
-    return is_true(node, "Ready")
 
 
 def _new(links: list[Link], fabrics: Sequence[Fabric], name: str) -> list[Link]:
@@ -127,7 +118,7 @@ def _new(links: list[Link], fabrics: Sequence[Fabric], name: str) -> list[Link]:
 def _warn_unreachable(nodes: Sequence[Node]) -> None:
     """Print warnings for machines whose cables are unknown."""
     for node in nodes:
-        if not _answers(node):
+        if not is_true(node, "Ready"):
             click.echo(f"warning: {name_of(node)} does not answer, so its cables are unknown", err=True)
         elif not node["status"].get("mac", {}).get("ports"):
             click.echo(f"warning: {name_of(node)} reports no Thunderbolt port", err=True)

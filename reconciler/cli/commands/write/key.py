@@ -19,14 +19,14 @@ from reconciler.cli.core.commits import (
     carry_out,
     prepare,
     report,
-    subject,
     write_options,
 )
-from reconciler.cli.core.durations import Duration, Moment, parse_seconds
+from reconciler.cli.core.durations import DURATION, parse_moment, parse_seconds
 from reconciler.cli.core.kinds import full_name
-from reconciler.cli.core.targets import labels_of, missing_all
+from reconciler.cli.core.targets import document_of, labels_of
 from reconciler.cli.core.waiting import finish, until_read
 from reconciler.cli.output.form import print_body
+from reconciler.cli.output.parsed import Parsed
 from reconciler.errors import Refused
 from reconciler.wire.keys import RANDOM_BYTES, hash_of, secret_of
 
@@ -37,18 +37,15 @@ KIND = "ApiKey"
 LIMITS = ("requests_per_minute", "tokens_per_minute", "tokens_per_day", "parallel_requests")
 
 
-class End(click.ParamType[datetime]):
-    """A time, or the duration until then."""
+def _parse_end(text: str) -> datetime:
+    """Return a time, given as such or as the duration until then."""
+    try:
+        return datetime.now(UTC) + timedelta(seconds=parse_seconds(text))
+    except ValueError:
+        return parse_moment(text)
 
-    name = "time"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        try:
-            return _now() + timedelta(seconds=parse_seconds(value))
-        except ValueError:
-            return Moment().convert(value, param, ctx)
+END = Parsed("time", _parse_end)
 
 
 @click.group(cls=SuggestingGroup)
@@ -78,7 +75,7 @@ def _limit(name: str, text: str) -> Callable[[Any], Any]:
 @_limit("tokens_per_day", "Tokens a day (UTC), prompts and answers together.")
 @_limit("parallel_requests", "Requests that may be open at the same time.")
 @click.option(
-    "--expires", type=End(), metavar="TIME", help="End of the key: 30d, or a time such as 2027-01-31."
+    "--expires", type=END, metavar="TIME", help="End of the key: 30d, or a time such as 2027-01-31."
 )
 @click.option(
     "--metrics",
@@ -148,7 +145,7 @@ def create(
             raise Refused("AlreadyExists", text)
         return apply_documents(files, incoming)
 
-    landed = carry_out(settings, how, decide, subject("Create"), prepare)
+    landed = carry_out(settings, how, decide, "Create", prepare)
     _hand_out(how, landed, name, secret)
     until_read(settings, how, landed)
 
@@ -157,12 +154,12 @@ def create(
 @click.argument("name", shell_complete=complete.api_keys)
 @click.option(
     "--overlap",
-    type=Duration(),
+    type=DURATION,
     default="24h",
     show_default=True,
     help="Time for which the present secret stays valid; 0 ends it, and what runs with it, at once.",
 )
-@click.option("--expires", type=End(), metavar="TIME", help="New end of the key: 90d, or a time.")
+@click.option("--expires", type=END, metavar="TIME", help="New end of the key: 90d, or a time.")
 @write_options
 @click.pass_obj
 def rotate(settings: Settings, name: str, how: How, overlap: float, expires: datetime | None) -> None:
@@ -176,7 +173,7 @@ def rotate(settings: Settings, name: str, how: How, overlap: float, expires: dat
     """
     _refuse_names_alone(how)
     secret = secret_of(secrets.token_bytes(RANDOM_BYTES))
-    now = _now()
+    now = datetime.now(UTC)
 
     def decide(files: Files) -> Any:
         from reconciler.source.editing import set_fields
@@ -194,7 +191,7 @@ def rotate(settings: Settings, name: str, how: How, overlap: float, expires: dat
             values["spec", "expires"] = _written(expires)
         return set_fields(files, {(KIND, name): values})
 
-    landed = carry_out(settings, how, decide, subject("Rotate"))
+    landed = carry_out(settings, how, decide, "Rotate")
     _hand_out(how, landed, name, secret)
     until_read(settings, how, landed)
 
@@ -220,7 +217,7 @@ def revoke(settings: Settings, name: str, how: How) -> None:
         _spec(files, name)
         return set_fields(files, {(KIND, name): {("spec", "revoked"): True}})
 
-    landed = carry_out(settings, how, decide, subject("Revoke"))
+    landed = carry_out(settings, how, decide, "Revoke")
     finish(settings, how, landed, {"configured": "revoked", "unchanged": "revoked"})
 
 
@@ -245,12 +242,10 @@ def _refuse_names_alone(how: How) -> None:
 def _spec(files: Files, name: str) -> ApiKeySpec:
     """Return the spec of a key. Raises ``Refused`` if there is none."""
     from reconciler.resources.api_key import ApiKey
-    from reconciler.source.yaml.documents import all_of
 
-    found = all_of(files, ApiKey).get(name)
-    if found is None:
-        raise missing_all([(KIND, name)], labels_of(files))
-    return found.spec
+    manifest = document_of(files, (KIND, name)).manifest
+    assert isinstance(manifest, ApiKey)
+    return manifest.spec
 
 
 def _previous(spec: ApiKeySpec, now: datetime, overlap: float) -> list[dict[str, str]]:
@@ -266,10 +261,6 @@ def _previous(spec: ApiKeySpec, now: datetime, overlap: float) -> list[dict[str,
 
 def _written(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _camel(name: str) -> str:

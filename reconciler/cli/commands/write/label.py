@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -16,12 +16,12 @@ from reconciler.cli.core.commits import (
     How,
     WritingCommand,
     carry_out,
-    subject,
     write_options,
 )
+from reconciler.cli.core.gathered import gathered
 from reconciler.cli.core.given import files_option
-from reconciler.cli.core.selectors import selector_option
-from reconciler.cli.core.targets import Targets, labels_of
+from reconciler.cli.core.selectors import Selector, selector_option
+from reconciler.cli.core.targets import ALL_OPTION, Targets, labels_of
 from reconciler.cli.core.waiting import finish
 from reconciler.errors import Refused, listing
 
@@ -35,31 +35,39 @@ Wanted = dict[str, str | None]
 """New values by key; None removes the key."""
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add objects, and pairs of key and value, passed as ``targets`` and ``wanted``."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The words and options of both commands."""
 
-    @wraps(command)
-    def with_targets(
-        *arguments: Any, words: tuple[str, ...], paths: Any, selector: Any, everything: bool, **options: Any
-    ) -> Any:
-        pairs = [word for word in words if "=" in word or word.endswith("-")]
-        wanted = _wanted(pairs)
-        objects = tuple(word for word in words if word not in pairs)
-        targets = Targets.parse(objects, paths, selector, everything)
-        return command(*arguments, targets=targets, wanted=wanted, **options)
+    targets: Targets
+    wanted: Wanted
+    overwrite: bool
 
-    decorated: Callable[..., Any] = with_targets
-    for option in (
-        click.option("--overwrite", is_flag=True, help="Replace existing values."),
-        click.option("--all", "everything", is_flag=True, help="Select all objects of a kind."),
-        selector_option(),
-        files_option(required=False),
-        click.argument(
-            "words", nargs=-1, metavar="KIND/NAME... KEY=VALUE | KEY-...", shell_complete=complete.objects
-        ),
-    ):
-        decorated = option(decorated)
-    return decorated
+
+def _asked(
+    words: tuple[str, ...],
+    paths: tuple[str, ...],
+    selector: Selector | None,
+    everything: bool,
+    overwrite: bool,
+) -> _Asked:
+    pairs = [word for word in words if "=" in word or word.endswith("-")]
+    objects = tuple(word for word in words if word not in pairs)
+    wanted = _wanted(pairs)
+    return _Asked(Targets.parse(objects, paths, selector, everything), wanted, overwrite)
+
+
+_options = gathered(
+    "asked",
+    _asked,
+    click.argument(
+        "words", nargs=-1, metavar="KIND/NAME... KEY=VALUE | KEY-...", shell_complete=complete.objects
+    ),
+    files_option(required=False),
+    selector_option,
+    ALL_OPTION,
+    click.option("--overwrite", is_flag=True, help="Replace existing values."),
+)
 
 
 def _wanted(pairs: list[str]) -> Wanted:
@@ -81,7 +89,7 @@ def _wanted(pairs: list[str]) -> Wanted:
 @_options
 @write_options
 @click.pass_obj
-def label(settings: Settings, targets: Targets, wanted: Wanted, overwrite: bool, how: How) -> None:
+def label(settings: Settings, asked: _Asked, how: How) -> None:
     """Set or remove labels of objects, by a commit that changes nothing else.
 
     KEY- removes a label. A label that has another value is only changed with --overwrite.
@@ -92,17 +100,17 @@ def label(settings: Settings, targets: Targets, wanted: Wanted, overwrite: bool,
       reconciler label nodes --all rack-
       reconciler label deployment/tiny tier=chat --overwrite
     """
-    for key, value in wanted.items():
+    for key, value in asked.wanted.items():
         if value is not None and not VALUE.fullmatch(value):
             raise click.UsageError(f'{key}: "{value}" could not be selected with -l; expected {EXPECTED}')
-    _change(settings, targets, wanted, overwrite, how, "labels", "Label", "labeled")
+    _change(settings, asked, how, "labels", "Label", "labeled")
 
 
 @click.command(cls=WritingCommand)
 @_options
 @write_options
 @click.pass_obj
-def annotate(settings: Settings, targets: Targets, wanted: Wanted, overwrite: bool, how: How) -> None:
+def annotate(settings: Settings, asked: _Asked, how: How) -> None:
     """Set or remove annotations of objects, by a commit that changes nothing else.
 
     KEY- removes an annotation. One that has another value is only changed with --overwrite.
@@ -112,28 +120,21 @@ def annotate(settings: Settings, targets: Targets, wanted: Wanted, overwrite: bo
       reconciler annotate node/node-a owner='Ada, room 4'
       reconciler annotate node/node-a owner-
     """
-    _change(settings, targets, wanted, overwrite, how, "annotations", "Annotate", "annotated")
+    _change(settings, asked, how, "annotations", "Annotate", "annotated")
 
 
-def _change(
-    settings: Settings,
-    targets: Targets,
-    wanted: Wanted,
-    overwrite: bool,
-    how: How,
-    field: str,
-    verb: str,
-    done: str,
-) -> None:
+def _change(settings: Settings, asked: _Asked, how: How, field: str, verb: str, done: str) -> None:
+    wanted = asked.wanted
+
     def decide(files: Files) -> Any:
         from reconciler.source.editing import Values, set_fields
         from reconciler.source.yaml.documents import load
         from reconciler.source.yaml.fields import REMOVED
 
-        chosen = targets.found_in(labels_of(files))
+        chosen = asked.targets.found_in(labels_of(files))
         if not chosen:
             raise Refused("NotFound", f"no objects are selected; {listing('all')}")
-        if not overwrite:
+        if not asked.overwrite:
             for document in load(files):
                 if document.key in chosen:
                     _check_new(document.key, getattr(document.manifest.metadata, field), wanted)
@@ -144,7 +145,7 @@ def _change(
 
     only_removes = all(value is None for value in wanted.values())
     word = "unlabeled" if only_removes and field == "labels" else done
-    landed = carry_out(settings, how, decide, subject(verb))
+    landed = carry_out(settings, how, decide, verb)
     finish(settings, how, landed, {"configured": word, "unchanged": f"not {done}"})
 
 

@@ -13,13 +13,11 @@ from reconciler.cli.core.commits import (
     Landed,
     WritingCommand,
     carry_out,
-    change,
     prepare,
     present,
     preview,
     refuse_watched_folder,
     report,
-    subject,
     write_options,
 )
 from reconciler.cli.core.given import files_option, load_given, load_paths, read_given, some
@@ -86,7 +84,7 @@ def apply(settings: Settings, paths: tuple[str, ...], saved: str | None, how: Ho
         dangling[:] = _dangling(edit.applied_to(files), incoming)
         return edit
 
-    landed = carry_out(settings, how, decide, subject("Apply"), prepare)
+    landed = carry_out(settings, how, decide, "Apply", prepare)
     report(how, landed)
     for text in dangling:
         click.echo(f"warning: {text}", err=True)
@@ -123,7 +121,7 @@ def _carried_out(settings: Settings, how: How, saved: str) -> Landed:
             raise Refused("PlanOutdated", text)
         return Edit(plan.files(), tuple(Result(each.kind, each.name, each.action) for each in found))
 
-    landed = carry_out(settings, how, decide, plan.message, prepare)
+    landed = carry_out(settings, how, decide, lambda _: plan.message, prepare)
     if not how.dry:
         saved_plans.forget(plan)
     return landed
@@ -137,18 +135,6 @@ def _dangling(files: Files, incoming: tuple[Any, ...]) -> list[str]:
 
     desired = Desired.of("", (document.manifest for document in load(files)))
     return dangling(desired, {ObjectKey(*document.key) for document in incoming})
-
-
-def commit_paths(repo: Any, paths: tuple[str, ...], message: str | None) -> Landed:
-    """Commit the manifests of files and folders to the repository."""
-    return commit_documents(repo, load_paths(paths), message)
-
-
-def commit_documents(repo: Any, incoming: tuple[Any, ...], message: str | None) -> Landed:
-    """Commit manifests to the repository."""
-    from reconciler.source.editing import apply_documents
-
-    return change(repo, lambda files: apply_documents(files, incoming), message or subject("Apply"))
 
 
 @click.command()

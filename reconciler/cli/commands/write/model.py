@@ -9,13 +9,14 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.client import Client
-from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, subject, write_options
-from reconciler.cli.core.targets import labels_of, missing_all
+from reconciler.cli.core.commits import Files, How, WritingCommand, carry_out, write_options
+from reconciler.cli.core.targets import document_of
 from reconciler.cli.core.waiting import finish, timeout_option, wait_until
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import size, table
 from reconciler.errors import Invalid, Refused
+from reconciler.source.operating.change import titled
 from reconciler.wire import answers
 from reconciler.wire.admin import Verify
 
@@ -60,10 +61,7 @@ def verify(settings: Settings, name: str, timeout: float, output: str | None) ->
 
     wait_until(settings, awaited, timeout, Screen())
     assert answer is not None
-    if output:
-        print_body(answer, output)
-    else:
-        click.echo(table(("NODE", "FILE", "SIZE", "STATE"), list(_rows(answer["nodes"]))))
+    print_body(answer, output, [table(("NODE", "FILE", "SIZE", "STATE"), _rows(answer["nodes"]))])
     failed = [entry for entry in answer["nodes"] if entry.get("problem")]
     if failed:
         texts = "; ".join(f"{entry['node']}: {entry['text']} ({entry['problem']})" for entry in failed)
@@ -107,14 +105,11 @@ def update(settings: Settings, name: str, how: How, revision: str) -> None:
     """
 
     def decide(files: Files) -> Any:
-        from reconciler.resources import Model, uncommitted
+        from reconciler.resources import uncommitted
         from reconciler.source.editing import set_fields
-        from reconciler.source.yaml.documents import all_of
 
-        manifest = all_of(files, Model).get(name)
-        if manifest is None:
-            raise missing_all([(MODEL, name)], labels_of(files))
-        hub = manifest.spec.source.huggingface
+        wish: Any = document_of(files, (MODEL, name)).manifest
+        hub = wish.spec.source.huggingface
         if hub is None:
             text = f"model/{name} has its weights at a path; change the files there, or spec.source.path"
             raise Refused("NoRevision", text)
@@ -124,6 +119,6 @@ def update(settings: Settings, name: str, how: How, revision: str) -> None:
         return set_fields(files, {(MODEL, name): {("spec", "source", "huggingface", "revision"): revision}})
 
     landed = carry_out(
-        settings, how, decide, lambda results: f"{subject('Update')(results)} to {revision[:10]}"
+        settings, how, decide, lambda results: f"{titled('Update', results)} to {revision[:10]}"
     )
     finish(settings, how, landed, {"configured": "updated"})

@@ -15,10 +15,9 @@ from reconciler.cli.core.commits import (
     How,
     WritingCommand,
     carry_out,
-    subject,
     write_options,
 )
-from reconciler.cli.core.targets import Key, labels_of, missing_all, one_object
+from reconciler.cli.core.targets import Key, document_of, labels_of, one_object
 from reconciler.cli.core.waiting import finish
 from reconciler.errors import Invalid, InvalidManifests
 
@@ -58,9 +57,9 @@ def patch(
         raise click.UsageError(f'--type: expected {" or ".join(TYPES)}, got "{type_}"{why}')
     if (text is None) == (patch_file is None):
         raise click.UsageError("expected a patch: -p PATCH or --patch-file FILE")
-    wanted = _parsed(
-        text if text is not None else _read(patch_file or ""), "-p" if text is not None else patch_file
-    )
+    if text is None:
+        text = sys.stdin.read() if patch_file == "-" else Path(patch_file or "").read_text(encoding="utf-8")
+    wanted = _parsed(text, patch_file or "-p")
 
     def decide(files: Files) -> Any:
         from reconciler.source.editing import set_fields
@@ -77,19 +76,15 @@ def patch(
                 )
         return set_fields(files, {key: values})
 
-    landed = carry_out(settings, how, decide, subject("Patch"))
+    landed = carry_out(settings, how, decide, "Patch")
     finish(settings, how, landed, {"configured": "patched", "unchanged": "patched (no change)"})
 
 
-def _read(path: str) -> str:
-    return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-
-
-def _parsed(text: str, name: str | None) -> Any:
+def _parsed(text: str, name: str) -> Any:
     """Return a patch as plain data. Raises ``InvalidManifests`` with the places of mistakes."""
     from reconciler.source.yaml.parser import parse
 
-    tree = parse(name or "-p", text)
+    tree = parse(name, text)
     if tree.problems:
         raise InvalidManifests(tree.problems)
     if tree.root is None or not isinstance(tree.root.value, dict | list):
@@ -98,12 +93,8 @@ def _parsed(text: str, name: str | None) -> Any:
 
 
 def _plain(files: Files, key: Key) -> Any:
-    from reconciler.source.yaml.documents import load
     from reconciler.source.yaml.parser import parse
 
-    found = next((document for document in load(files) if document.key == key), None)
-    if found is None:
-        raise missing_all((key,), labels_of(files))
-    root = parse("", found.text).root
+    root = parse("", document_of(files, key).text).root
     assert root is not None
     return root.value

@@ -10,19 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import Files, WritingCommand, subject
-from reconciler.cli.core.operations import (
-    Change,
-    HowLong,
-    Now,
-    operation_options,
-    results,
-    wish_or_operation,
-)
+from reconciler.cli.core.commits import Files, WritingCommand
+from reconciler.cli.core.operations import HowLong, operation_options, wish_or_operation
 from reconciler.cli.core.targets import Targets, target_options
 from reconciler.cli.core.waiting import finish
 from reconciler.errors import Refused
 from reconciler.source.operating import verbs
+from reconciler.source.operating.change import Change, Now, results
 
 from .scale import chosen_deployments
 
@@ -60,7 +54,7 @@ def pause(settings: Settings, targets: Targets, how: HowLong) -> None:
         return _edited(files, targets, lambda _: {("spec", "paused"): True}, "paused")
 
     landed, _ = wish_or_operation(
-        settings, how, PAUSE, RESUME, "main says that changes wait", for_a_while, for_good, subject("Pause")
+        settings, how, PAUSE, RESUME, "main says that changes wait", for_a_while, for_good, "Pause"
     )
     finish(settings, how, landed, {"configured": "paused"})
 
@@ -94,7 +88,7 @@ def resume(settings: Settings, targets: Targets, how: HowLong) -> None:
         return _edited(files, targets, lambda wish: _resumed(wish, at), "resumed")
 
     landed, ended = wish_or_operation(
-        settings, how, RESUME, PAUSE, "changes go on", beside_main, in_main, subject("Resume")
+        settings, how, RESUME, PAUSE, "changes go on", beside_main, in_main, "Resume"
     )
     finish(settings, how, landed, {"configured": "resumed", **({"unchanged": "resumed"} if ended else {})})
 

@@ -19,7 +19,7 @@ from reconciler.cli.core.commits import (
     write_options,
 )
 from reconciler.cli.core.kinds import full_name, not_found
-from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
+from reconciler.cli.core.operations import HowLong, operate, operation_options
 from reconciler.cli.core.targets import Key, Targets, one_object, target_options
 from reconciler.cli.core.waiting import finish, timeout_option, unread, wait_until
 from reconciler.cli.output.form import output_option, print_body
@@ -27,6 +27,7 @@ from reconciler.cli.output.screen import Screen
 from reconciler.cli.output.table_layout import table
 from reconciler.errors import Refused
 from reconciler.source.operating import verbs
+from reconciler.source.operating.change import Change, Now
 from reconciler.wire.admin import Get, ShowStatus
 from reconciler.wire.objects import DeploymentStatus, condition
 
@@ -232,20 +233,12 @@ def history_(settings: Settings, words: tuple[str, ...], revision: str | None, o
     commits = [change.commit for change in history.changes(repo, key)][::-1]
     if not commits:
         raise not_found(*key)
-    if output:
-        print_body([_entry(commit) for commit in commits], output)
-        return
+    body = [
+        {"revision": c.revision, "time": _time(c.at), "author": c.author, "subject": c.subject}
+        for c in commits
+    ]
     rows = [(c.revision[:10], _time(c.at), c.author, c.subject) for c in commits]
-    click.echo(f"{full_name(*key)}\n{table(('REVISION', 'TIME', 'AUTHOR', 'CHANGE'), rows)}")
-
-
-def _entry(commit: Any) -> dict[str, str]:
-    return {
-        "revision": commit.revision,
-        "time": _time(commit.at),
-        "author": commit.author,
-        "subject": commit.subject,
-    }
+    print_body(body, output, (full_name(*key), table(("REVISION", "TIME", "AUTHOR", "CHANGE"), rows)))
 
 
 def _time(at: int) -> str:

@@ -9,12 +9,13 @@ import click
 
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import Files, WritingCommand
-from reconciler.cli.core.operations import Change, HowLong, Now, operation_options, wish_or_operation
+from reconciler.cli.core.operations import HowLong, operation_options, wish_or_operation
 from reconciler.cli.core.targets import Key, Targets, labels_of, target_options
 from reconciler.cli.core.waiting import finish
-from reconciler.errors import Conflict, Invalid, Refused, listing
+from reconciler.cli.output.parsed import Parsed
+from reconciler.errors import Conflict, Refused, listing
 from reconciler.source.operating import verbs
-from reconciler.source.operating.change import titled
+from reconciler.source.operating.change import Change, Now, titled
 
 if TYPE_CHECKING:
     from reconciler.resources import ModelDeployment
@@ -22,20 +23,14 @@ if TYPE_CHECKING:
 DEPLOYMENT = "ModelDeployment"
 
 
-class _Replicas(click.ParamType[int]):
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return verbs.replicas_of(str(value))
-        except Invalid as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.command(cls=WritingCommand)
 @target_options
 @click.option(
-    "--replicas", type=_Replicas(), required=True, metavar="N", help="Number of replicas, from 0 to 64."
+    "--replicas",
+    type=Parsed("number", verbs.replicas_of),
+    required=True,
+    metavar="N",
+    help="Number of replicas, from 0 to 64.",
 )
 @click.option(
     "--current-replicas",

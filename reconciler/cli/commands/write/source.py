@@ -12,10 +12,10 @@ import click
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.client import Client, ask
 from reconciler.cli.core.commits import refuse_watched_folder
-from reconciler.cli.core.durations import Duration
+from reconciler.cli.core.durations import DURATION
 from reconciler.cli.core.waiting import timeout_option
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.progress import Progress
+from reconciler.cli.output.screen import quiet_screen
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, InvalidManifests, Refused, Unreachable
 from reconciler.wire import answers
@@ -73,7 +73,7 @@ def _secret_options(name: str, text: str) -> Callable[[F], F]:
 @click.argument("url", required=False)
 @click.option("--branch", metavar="NAME", help="The branch to follow. By default main.")
 @click.option("--path", metavar="FOLDER", help="Folder with the manifests. By default the whole repository.")
-@click.option("--interval", type=Duration(), metavar="DURATION", help="How often to look. By default 60s.")
+@click.option("--interval", type=DURATION, metavar="DURATION", help="How often to look. By default 60s.")
 @click.option("--ssh-key", metavar="FILE", help="Private key that may read the repository over SSH.")
 @click.option(
     "--known-hosts", metavar="FILE", help="Host keys of the SSH server, as ssh-keyscan prints them."
@@ -110,6 +110,7 @@ def set_(settings: Settings, /, url: str | None, **options: Any) -> None:
     from reconciler.source.git.repository import ClusterRepo
     from reconciler.source.mirror.looking import configure
     from reconciler.source.mirror.settings import NAME, load_settings, parsed, write_settings
+    from reconciler.source.yaml.plain import as_yaml
 
     refuse_watched_folder(settings)
     file = settings.home / NAME
@@ -120,7 +121,8 @@ def set_(settings: Settings, /, url: str | None, **options: Any) -> None:
         options["path"] = ClusterRepo(settings.repo).folder()  # `source unset` has left it
     spec = _body(before, url, options)
     try:
-        wanted = parsed(NAME, _text(spec))
+        body = {"apiVersion": "reconciler/v1alpha1", "kind": "GitRepository", "spec": spec}
+        wanted = parsed(NAME, as_yaml(body).encode())
     except InvalidManifests as error:
         words = [f"{_OPTIONS.get(problem.path, problem.path)}: {problem.text}" for problem in error.problems]
         raise Invalid("; ".join(words)) from None
@@ -129,12 +131,6 @@ def set_(settings: Settings, /, url: str | None, **options: Any) -> None:
     configure(repo, wanted)
     click.echo(f"main follows {wanted.ref.branch} of {wanted.url}, every {wanted.interval:g} s")
     _tell(settings)
-
-
-def _text(spec: dict[str, Any]) -> bytes:
-    from reconciler.source.yaml.plain import as_yaml
-
-    return as_yaml({"apiVersion": "reconciler/v1alpha1", "kind": "GitRepository", "spec": spec}).encode()
 
 
 def _body(before: GitRepositorySpec | None, url: str | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -214,17 +210,13 @@ def show(settings: Settings, output: str | None) -> None:
     spec = load_settings(settings.home / NAME)
     body = _asked(settings)
     written = spec.model_dump(mode="json", by_alias=True, exclude_none=True) if spec is not None else None
-    if output:
-        print_body({"spec": written, "status": body}, output)
-    elif spec is None:
-        click.echo(f"no remote repository is set: the truth is {settings.repo}")
-    else:
-        for name, value in _rows(spec, body):
-            click.echo(typed(f"{name + ':':<12}{value}"))
+    lines = [f"no remote repository is set: the truth is {settings.repo}"]
+    if spec is not None:
+        lines = [typed(f"{name + ':':<12}{value}") for name, value in _rows(spec, body)]
+    print_body({"spec": written, "status": body}, output, lines)
 
 
 def _asked(settings: Settings) -> answers.SourceState | None:
-    """Return the controller's answer; None if none is running."""
     try:
         return ask(settings.socket, ShowSource())
     except Unreachable:
@@ -296,7 +288,7 @@ def sync(settings: Settings, timeout: float) -> None:
     Example:
       reconciler source sync
     """
-    progress, deadline = Progress(), time.monotonic() + timeout if timeout > 0 else float("inf")
+    progress, deadline = quiet_screen(timed=True), time.monotonic() + timeout if timeout > 0 else float("inf")
     with Client(settings.socket) as client:
         before = client.ask(ShowSource())
         if not before or before.get("problem"):
@@ -307,14 +299,14 @@ def sync(settings: Settings, timeout: float) -> None:
         looks, body = before["looks"], before
         while body.get("looks", 0) <= looks:
             if time.monotonic() >= deadline:
-                progress.done()
+                progress.clear()
                 raise Refused(
                     "Timeout",
                     f"no answer of {before['url']} within {timeout:g} s; see: reconciler source show",
                 )
             progress.show(f"waiting for {before['url']}")
             body = client.ask(ShowSource(looks, WAIT_SECONDS), WAIT_SECONDS)
-    progress.done()
+    progress.clear()
     ready = next(condition for condition in body["conditions"] if condition["type"] == "Ready")
     if ready["status"] != "True":
         raise Refused(ready["reason"], ready["message"])

@@ -1,9 +1,10 @@
-"""`suspend`, `resume`: keep changes of manifests out for a while; `undo`: end operations by their names."""
+"""`suspend`, `resume`: keep changes of manifests out for a while; `undo`: end operations by their names; `override`: let in
+what a sync window holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+import time
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,32 +12,34 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import WritingCommand, opened
-from reconciler.cli.core.operations import Change, HowLong, Now, operate, operation_options
-from reconciler.cli.core.targets import Key, Targets
-from reconciler.cli.core.waiting import finish
+from reconciler.cli.core.gathered import gathered
+from reconciler.cli.core.operations import HowLong, operate, operation_options
+from reconciler.cli.core.targets import WORDS, Key, Targets, labels_of
+from reconciler.cli.core.waiting import finish, held_objects
+from reconciler.errors import Refused
 from reconciler.source.operating import verbs
+from reconciler.source.operating.change import Change, Now
 
 DEPLOYMENT = "ModelDeployment"
+WINDOW = "SyncWindow"
+OVERRIDE_SECONDS = 3600.0
+"""Default length of an override: the awaited changes come into force at once."""
 EXPECTED = "expected KIND/NAME..., or --all for the whole cluster"
 
 
-def _what(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add words for objects, and `--all` for the cluster, passed as ``targets``; None is the cluster."""
+def _targets(words: tuple[str, ...], everything: bool) -> Targets | None:
+    """Return the objects; None is the cluster."""
+    if bool(words) == everything:
+        raise click.UsageError(EXPECTED)
+    return None if everything else Targets.parse(words, (), None, False)
 
-    @wraps(command)
-    def with_targets(*arguments: Any, words: tuple[str, ...], everything: bool, **options: Any) -> Any:
-        if bool(words) == everything:
-            raise click.UsageError(EXPECTED)
-        targets = None if everything else Targets.parse(words, (), None, False)
-        return command(*arguments, targets=targets, **options)
 
-    whole = click.option(
-        "--all", "everything", is_flag=True, help="The whole cluster: new commits of main wait."
-    )
-    words = click.argument(
-        "words", nargs=-1, metavar="KIND NAME... | KIND/NAME...", shell_complete=complete.objects
-    )
-    return words(whole(with_targets))
+_what = gathered(
+    "targets",
+    _targets,
+    WORDS,
+    click.option("--all", "everything", is_flag=True, help="The whole cluster: new commits of main wait."),
+)
 
 
 @click.command(cls=WritingCommand)
@@ -111,3 +114,37 @@ def undo(settings: Settings, names: tuple[str, ...], how: HowLong) -> None:
 
     landed = operate(settings, how, lambda now: verbs.undo(now, names))
     finish(settings, how, landed, {"configured": "undone"})
+
+
+@click.command(cls=WritingCommand)
+@click.argument("words", nargs=-1, required=True, metavar="WINDOW...", shell_complete=complete.objects)
+@operation_options()
+@click.pass_obj
+def override(settings: Settings, words: tuple[str, ...], how: HowLong) -> None:
+    """Let in what a sync window holds, for an hour or as long as --for says.
+
+    It needs a reason. All changes that the window would hold come into force meanwhile, and stay in force. When the
+    override ends, the window holds changes again.
+
+    \b
+    Examples:
+      reconciler override office-hours --reason "the answer to incident 12"
+      reconciler override office-hours --reason "moving house" --for 8h
+      reconciler undo override.syncwindow.office-hours
+    """
+    if not how.reason:
+        raise click.UsageError('say why, for the log: --reason "the answer to incident 12"')
+    lasting = how if how.until is not None else replace(how, until=float(int(time.time()) + OVERRIDE_SECONDS))
+    kept = held_objects(settings)  # also a window that main no longer has, and that holds its own removal
+
+    def decide(now: Now) -> Change:
+        there = {**labels_of(now.files), **{key: {} for key in kept}}
+        chosen = Targets.parse(words, (), None, False).only(WINDOW, there, _no_window)
+        return verbs.begin(now, "override", chosen)
+
+    landed = operate(settings, lasting, decide)
+    finish(settings, lasting, landed, {"configured": "overridden", "unchanged": "already overridden"})
+
+
+def _no_window(other: str) -> Refused:
+    return Refused("NoSyncWindow", f"{other} is no syncwindow; only these are overridden")

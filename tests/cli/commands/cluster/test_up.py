@@ -46,6 +46,20 @@ class Up:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT
             )
 
+    def serve(self) -> None:
+        """Start with a gateway alone, and wait until it listens."""
+        self.start("-f", GATEWAY)
+        self.wait_for_output("\nendpoint: ")
+
+    def begin_to_stop_in_vain(self) -> int:
+        """Ask for the end of everything of a controller that does not answer; its pid."""
+        (pid,) = self.pids("controller")
+        os.kill(pid, signal.SIGSTOP)
+        assert self.process is not None
+        self.process.send_signal(signal.SIGINT)
+        self.wait_for_output("stopping every rank and agent")
+        return pid
+
     def output(self) -> str:
         return self.log.read_text()
 
@@ -116,20 +130,17 @@ def test_an_endpoint_on_another_port_says_why(up: Up, tmp_path: Path) -> None:
 
 @pytest.mark.second_tier
 def test_events_of_an_earlier_run_are_not_printed_again(up: Up) -> None:
-    up.start("-f", GATEWAY)
-    up.wait_for_output("\nendpoint: ")
+    up.serve()
     up.wait_for_output("RevisionApplied")
     assert up.send(signal.SIGINT) == 0
-    up.start("-f", GATEWAY)
-    up.wait_for_output("\nendpoint: ")
+    up.serve()
     assert "RevisionApplied" not in up.output()
 
 
 @pytest.mark.second_tier
 @pytest.mark.parametrize("role", ["controller", "gateway"])
 def test_a_killed_process_comes_back(up: Up, role: str) -> None:
-    up.start("-f", GATEWAY)
-    up.wait_for_output("\nendpoint: ")
+    up.serve()
     (pid,) = up.pids(role)
     os.kill(pid, signal.SIGKILL)
     up.wait_for_output(f"the {role} was killed by signal 9 and is restarted")
@@ -140,27 +151,18 @@ def test_a_killed_process_comes_back(up: Up, role: str) -> None:
 
 @pytest.mark.second_tier
 def test_a_controller_that_is_killed_while_it_stops_everything_has_to_finish(up: Up) -> None:
-    up.start("-f", GATEWAY)
-    up.wait_for_output("\nendpoint: ")
-    (pid,) = up.pids("controller")
+    up.serve()
+    os.kill(up.begin_to_stop_in_vain(), signal.SIGKILL)
     assert up.process is not None
-    os.kill(pid, signal.SIGSTOP)
-    up.process.send_signal(signal.SIGINT)
-    up.wait_for_output("stopping every rank and agent")
-    os.kill(pid, signal.SIGKILL)
     assert up.process.wait(WAIT_SECONDS) == 0
     assert up.output().endswith("\nstopped\n")
 
 
 @pytest.mark.second_tier
 def test_a_second_ctrl_c_does_not_wait(up: Up) -> None:
-    up.start("-f", GATEWAY)
-    up.wait_for_output("\nendpoint: ")
-    (pid,) = up.pids("controller")
+    up.serve()
+    pid = up.begin_to_stop_in_vain()
     assert up.process is not None
-    os.kill(pid, signal.SIGSTOP)
-    up.process.send_signal(signal.SIGINT)
-    up.wait_for_output("stopping every rank and agent")
     up.process.send_signal(signal.SIGINT)
     up.wait_for_output("not everything has stopped")
     os.kill(pid, signal.SIGCONT)
@@ -210,8 +212,7 @@ def test_a_repository_with_commits_is_left_as_it_is(up: Up, cli: Cli) -> None:
 
 @pytest.mark.second_tier
 def test_a_second_up_of_a_home_says_who_has_it(up: Up, cli: Cli) -> None:
-    up.start("-f", GATEWAY)
-    up.wait_for_output("\nendpoint: ")
+    up.serve()
     assert up.process is not None
     second = cli("up")
     assert second.code == 1

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 import yaml
 
 from reconciler.source.yaml.documents import load
+from tests.cli.commands.machines.apart import run_apart
 from tests.needs import needing
 from tests.ports import free_port
 from tests.sshd import Sshd, make_key
@@ -36,13 +35,7 @@ class Place:
         return (f"{machine.user}@{machine.host}", "--port", str(machine.port))
 
     async def run(self, *arguments: str) -> tuple[int, str, str]:
-        command = [sys.executable, "-m", "reconciler", "--home", str(self.folder / "h"), "node", *arguments]
-        environment = {**os.environ, "HOME": str(self.folder / "mine"), "SSH_AUTH_SOCK": "", "NO_COLOR": "1"}
-        done = await asyncio.to_thread(
-            subprocess.run, command, capture_output=True, text=True, timeout=60, check=False,
-            env=environment, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
+        return await run_apart(self.folder / "h", self.folder / "mine", "node", *arguments)
 
     async def committed(self) -> dict[str, Any]:
         git = ["git", "-C", str(self.folder / "h" / "cluster.git"), "show", "main:studio-1.yaml"]

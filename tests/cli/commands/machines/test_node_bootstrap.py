@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.commands.machines.apart import run_apart
 from tests.remote.shaped import LINUX, MAC, Shape
 from tests.remote.test_ssh import Host
 
@@ -38,13 +38,7 @@ class Place:
         assert (await self.run("apply", "-f", str(self.host.folder / "nodes.yaml")))[0] == 0
 
     async def run(self, *arguments: str) -> tuple[int, str, str]:
-        command = [sys.executable, "-m", "reconciler", "--home", str(self.host.folder / "h"), *arguments]
-        environment = {**os.environ, "HOME": str(self.host.mine), "SSH_AUTH_SOCK": "", "NO_COLOR": "1"}
-        done = await asyncio.to_thread(
-            subprocess.run, command, capture_output=True, text=True, timeout=90, check=False,
-            env=environment, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
+        return await run_apart(self.host.folder / "h", self.host.mine, *arguments)
 
     async def reset(self, *options: str) -> tuple[int, str, str]:
         return await self.run("node", "reset", "far", *options)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +13,7 @@ import pytest
 
 from reconciler.doctor.preconditions import PRECONDITIONS
 from reconciler.inventory.examination.script import script
+from tests.cli.commands.machines.apart import run_apart
 from tests.cli.conftest import Cli
 from tests.inventory.probes.mac import Mac
 from tests.needs import needing
@@ -103,15 +101,9 @@ class Place:
         self.sshd.authorized.write_text(make_key(folder / "mine" / ".ssh" / "id_ed25519") + "\n")
 
     async def run(self, *arguments: str) -> tuple[int, str, str]:
-        machine = self.sshd.machine
-        host = (f"{machine.user}@{machine.host}", "--port", str(machine.port))
-        command = [sys.executable, "-m", "reconciler", "--home", str(self.folder / "h"), "node", "examine"]
-        environment = {**os.environ, "HOME": str(self.folder / "mine"), "SSH_AUTH_SOCK": "", "NO_COLOR": "1"}
-        done = await asyncio.to_thread(
-            subprocess.run, [*command, *host, *arguments], capture_output=True, text=True, timeout=100, check=False,
-            env=environment, stdin=subprocess.DEVNULL, cwd=self.folder / "mine",
-        )  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
+        machine, mine = self.sshd.machine, self.folder / "mine"
+        words = ("node", "examine", f"{machine.user}@{machine.host}", "--port", str(machine.port), *arguments)
+        return await run_apart(self.folder / "h", mine, *words, cwd=mine)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def scene(controller: Controller, *shows: list[dict[str, Any]], deployment: str 
 @pytest.fixture
 def moving(watched: Controller, monkeypatch: pytest.MonkeyPatch) -> Controller:
     """A controller that has a place for everything meanwhile, and somebody who is never told what is waited for."""
-    monkeypatch.setattr("reconciler.cli.commands.machines.reboot.QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr("reconciler.cli.output.screen.QUIET_SECONDS", 3600.0)
     watched.answers["foresee"] = future(moves=["node-a"])
     return watched
 

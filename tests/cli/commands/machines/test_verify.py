@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.cli.commands.write.manifests import commit_paths
-from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import prepare
 from reconciler.errors import Refused
 from reconciler.resources import ModelDeployment
 from reconciler.wire.admin import Accept, Get
 from tests.cli import bodies
-from tests.cli.commands.write.test_manifests import MANIFESTS, git
-from tests.cli.conftest import Cli, Controller
+from tests.cli.commands.write.test_manifests import git
+from tests.cli.conftest import Cli, Controller, start_cluster
 
 WISH = {
     "apiVersion": "reconciler/v1alpha1",
@@ -98,7 +95,7 @@ def test_what_is_not_there_or_does_not_serve_is_an_error_with_what_to_do(
 @pytest.fixture
 def scaled(controller: Controller, home: Path) -> Controller:
     """A controller over a repository, which has a smaller group serve as soon as it is committed."""
-    commit_paths(prepare(Settings(home)), (MANIFESTS,), "Start the cluster")
+    start_cluster(home)
     spec = ModelDeployment.model_validate_json(json.dumps(WISH)).spec.model_dump(
         mode="json", by_alias=True, exclude_none=True
     )

@@ -318,7 +318,7 @@ def test_a_rank_that_stands_still_shows_in_its_phase(report: dict[str, Any], sho
         "metadata": {"name": "tiny-0-1"}, "phase": "ready", "node": "node-b", "pid": 1, "epoch": 1,
         "startedAt": None, "detail": "", **report,
     }  # fmt: skip
-    assert COLUMNS["Rank"].row(rank, False)[1] == shown
+    assert COLUMNS["Rank"].cells(rank)[1] == shown
 
 
 def test_top_shows_what_was_named_or_says_of_what_nothing_is_measured(

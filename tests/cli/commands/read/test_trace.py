@@ -9,20 +9,15 @@ from typing import Any
 
 import pytest
 
-from reconciler.cli.commands.write.manifests import commit_paths
-from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import prepare
 from reconciler.wire.objects import Operation
 from tests.cli import bodies
-from tests.cli.conftest import Cli, Controller
-
-MANIFESTS = str(Path(__file__).parents[4] / "manifests")
+from tests.cli.conftest import Cli, Controller, start_cluster
 
 
 @pytest.fixture
 def committed(controller: Controller, home: Path) -> None:
     """The manifests of the quickstart are in the repository, and in force."""
-    revision = commit_paths(prepare(Settings(home)), (MANIFESTS,), "Start the cluster").revision
+    revision = start_cluster(home)
     status: dict[str, Any] = controller.answers["status"]
     controller.answers["status"] = {**status, "revision": revision, "source": "git cluster.git"}
 

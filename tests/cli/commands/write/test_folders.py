@@ -20,11 +20,10 @@ from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.mirror.looking import Remote, configure
 from reconciler.source.sources import GitSource
 from tests.cli import bodies
-from tests.cli.conftest import Cli, Controller
+from tests.cli.conftest import MANIFESTS, Cli, Controller
 from tests.cli.test_reference import COMMANDS
 from tests.source.mirror.conftest import judged, made_remote
 
-from .test_manifests import MANIFESTS
 from .test_writing import head, newest, template
 
 __all__ = ["template"]

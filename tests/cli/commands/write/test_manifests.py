@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli, Controller
+from tests.cli.conftest import MANIFESTS, Cli, Controller
 
 ROOT = Path(__file__).parents[4]
-MANIFESTS = str(ROOT / "manifests")
 
 
 def git(home: Path, *arguments: str) -> str:
@@ -159,9 +159,10 @@ def test_the_repository_is_not_for_a_controller_that_watches_a_folder(
 
 
 def test_two_applies_at_once_both_land(home: Path, cli: Cli, tmp_path: Path) -> None:
-    from reconciler.cli.commands.write.manifests import commit_paths
     from reconciler.cli.core.app import Settings
-    from reconciler.cli.core.commits import prepare
+    from reconciler.cli.core.commits import change, prepare
+    from reconciler.cli.core.given import load_paths
+    from reconciler.source.editing import apply_documents
 
     repo = prepare(Settings(home))
     files = []
@@ -172,7 +173,8 @@ def test_two_applies_at_once_both_land(home: Path, cli: Cli, tmp_path: Path) -> 
             f"metadata:\n  name: node-{number}\nspec:\n  local: {{}}\n"
         )
         files.append(path)
-    threads = [threading.Thread(target=commit_paths, args=(repo, (str(path),), None)) for path in files]
+    edits = [partial(apply_documents, incoming=load_paths((str(path),))) for path in files]
+    threads = [threading.Thread(target=change, args=(repo, edit, "Apply")) for edit in edits]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -12,14 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.cli.commands.write.manifests import commit_paths
-from reconciler.cli.core.app import Settings
-from reconciler.cli.core.commits import prepare
 from reconciler.errors import Refused
 from tests.cli import bodies
-from tests.cli.conftest import Cli, Controller
+from tests.cli.conftest import MANIFESTS, Cli, Controller, start_cluster
 
-from .test_manifests import MANIFESTS, ROOT, git
+from .test_manifests import ROOT, git
 
 NODES = str(ROOT / "manifests" / "nodes.yaml")
 
@@ -60,7 +57,7 @@ def changed_lines(home: Path) -> list[str]:
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home whose repository has the quickstart's manifests, for copying."""
     made = tmp_path_factory.mktemp("template")
-    commit_paths(prepare(Settings(made)), (MANIFESTS,), "Start the cluster")
+    start_cluster(made)
     return made
 
 
@@ -685,10 +682,3 @@ def test_urls_are_refused_with_what_to_do(command: str, cli: Cli, committed: Pat
     assert (
         "manifests are not read from URLs; download it first: curl -fsSLO https://example.org" in result.err
     )
-
-
-@pytest.mark.parametrize("command", ["delete", "scale", "cordon", "uncordon", "drain"])
-def test_every_command_has_help_with_an_example(command: str, cli: Cli) -> None:
-    result = cli(command, "--help")
-    assert result.code == 0
-    assert f"reconciler {command}" in result.out.split("Example", 1)[1]

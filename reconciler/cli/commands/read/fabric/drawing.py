@@ -74,7 +74,6 @@ def _end(written: str) -> tuple[str, str]:
 
 
 def nodes_of(cables: Sequence[Cable]) -> list[str]:
-    """Return the machines of the cables, sorted by name."""
     return sorted({node for cable in cables for node, _ in cable.ends})
 
 

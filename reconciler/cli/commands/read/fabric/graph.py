@@ -73,7 +73,8 @@ def svg(item: Fabric) -> str:
     centre = (width / 2, radius + 70)
     places = {node: _place(number, len(nodes), centre, radius) for number, node in enumerate(nodes)}
     drawn = list(_lines(cables, places, centre))
-    notes = [line for cable in _differing(cables) for line in _note(cable)]
+    differing = {cable.text: cable for cable in cables if cable.text}
+    notes = [line for cable in differing.values() for line in _note(cable)]
     height = centre[1] + radius + 60 + _LINE_HEIGHT * (len(notes) + 1)
     name = escape(item["metadata"]["name"])
     rows = [
@@ -178,11 +179,6 @@ def _box(node: str, at: Point) -> str:
         f' stroke="#24292f"/><text x="{at[0]:.1f}" y="{at[1] + 5:.1f}" text-anchor="middle"'
         f' font-weight="bold">{escape(shown)}<title>{escape(node)}</title></text>'
     )
-
-
-def _differing(cables: Sequence[Cable]) -> list[Cable]:
-    """Return the cables that are not as declared, each once."""
-    return list({cable.text: cable for cable in cables if cable.text}.values())
 
 
 def _note(cable: Cable) -> Iterator[tuple[str, str]]:
