@@ -12,7 +12,6 @@ import orjson
 from reconciler.gateway.keys.caller import KeyRing
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import WireError, from_wire
-from reconciler.wire.front import HookSecret
 from reconciler.wire.generation import Route, Routes
 
 log = logging.getLogger(__name__)
