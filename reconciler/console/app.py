@@ -31,7 +31,6 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 def build_app(feed: Feed, doors: Doors, settings: Settings) -> Starlette:
-    """Return the application."""
     pages = Pages()
 
     routes = [

@@ -36,7 +36,6 @@ class Exposition:
         self._feed = feed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a scrape; pass on any other request."""
         if scope["type"] != "http" or not is_scrape(HTTPConnection(scope)):
             await self._app(scope, receive, send)
             return

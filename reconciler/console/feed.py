@@ -162,13 +162,6 @@ class Feed:
             raise Unreachable(self.snapshot.lost or "the controller has not answered yet")
         return await _ask(self._client, message)
 
-    async def answered(self, message: Asks[A]) -> A | str:
-        """Return the answer, or a text with the reason if there is none."""
-        try:
-            return await self.ask(message)
-        except ReconcilerError as error:
-            return str(error)
-
     async def _objects(self, client: RpcClient) -> None:
         seen = ""
         while True:

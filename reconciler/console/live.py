@@ -7,6 +7,8 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+from reconciler.errors import ReconcilerError
+
 from .feed import Feed
 from .pages import Page, Pages
 from .rows import news
@@ -19,11 +21,13 @@ ALIVE_SECONDS = 15.0
 
 
 async def asked(feed: Feed, page: Page, name: str) -> Snapshot:
-    """Return the snapshot, with the answer to the page's own question."""
+    """Return the snapshot, with the answer to the page's own question, or the reason if there is none."""
     if page.asks is None:
         return feed.snapshot
-    answer = await feed.answered(page.asks(name))
-    return replace(feed.snapshot, answer=answer)
+    try:
+        return replace(feed.snapshot, answer=await feed.ask(page.asks(name)))
+    except ReconcilerError as error:
+        return replace(feed.snapshot, answer=str(error))
 
 
 async def changes(feed: Feed, pages: Pages, page: Page, name: str) -> AsyncIterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -20,11 +21,10 @@ from .files import address_of
 from .snapshot import Snapshot
 from .view.acts import acts_of
 from .view.cabling import cablings
-from .view.chat import SETTINGS, chat, chosen, models
+from .view.chat import SETTINGS, chat, chosen, joined, models
 from .view.deployment import deployment, deployments
 from .view.history import commit, held, history, waiting_change
-from .view.incident import stories
-from .view.logs import logs_of
+from .view.incident import logs_of, stories
 from .view.machine import machines, scale
 from .view.metrics import RANGES, metrics, metrics_of, spark
 from .view.node import node
@@ -194,21 +194,6 @@ class Pages:
     """Renders pages and their parts. Parts are rendered once for each snapshot, however many pages are open."""
 
     def __init__(self) -> None:
-        self._templates = jinja2.Environment(
-            loader=jinja2.PackageLoader("reconciler.console"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-        )
-        self._templates.filters.update(size=_size, rate=rate, watts=watts, loaded=loaded, duration=duration)
-        self._templates.globals.update(
-            static=address_of,
-            acts_of=acts_of,
-            standing_of=standing,
-            waiting_change=waiting_change,
-            logs_of=logs_of,
-            spark=spark,
-        )
         self._rendered: dict[tuple[str, str], dict[str, str]] = {}
         self._number = -1
 
@@ -228,13 +213,13 @@ class Pages:
         everywhere = {"snapshot": snapshot, "at": _iso(snapshot.at), "pulse": pulse(snapshot)}
         values = {**everywhere, **page.view(snapshot, name)}
         return {
-            part: self._templates.get_template(f"{part}.html").render(values)
+            part: _templates().get_template(f"{part}.html").render(values)
             for part in (*EVERYWHERE, *page.parts)
         }
 
     def render(self, template: str, **values: Any) -> str:
         """Return the HTML of a template that is a page of its own."""
-        return self._templates.get_template(template).render(version=__version__, **values)
+        return _templates().get_template(template).render(version=__version__, **values)
 
     def whole(
         self, page: Page, name: str, snapshot: Snapshot, wall: bool, key: str = "", **answer: Any
@@ -256,6 +241,27 @@ class Pages:
             wall=wall,
             key=key,
         )
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    """Return the templates; each is compiled once in a process."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("reconciler.console"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    made.filters.update(size=_size, rate=rate, watts=watts, loaded=loaded, duration=duration, joined=joined)
+    made.globals.update(
+        static=address_of,
+        acts_of=acts_of,
+        standing_of=standing,
+        waiting_change=waiting_change,
+        logs_of=logs_of,
+        spark=spark,
+    )
+    return made
 
 
 def _iso(at: float) -> str:

@@ -54,12 +54,10 @@ class Snapshot:
 
     @property
     def fabrics(self) -> tuple[wire.Fabric, ...]:
-        """Return the Fabrics."""
         return tuple(each for each in self.objects if each["kind"] == "Fabric")
 
     @property
     def deployments(self) -> tuple[wire.ModelDeployment, ...]:
-        """Return the ModelDeployments."""
         return tuple(each for each in self.objects if each["kind"] == "ModelDeployment")
 
     @property
@@ -69,7 +67,6 @@ class Snapshot:
 
     @property
     def keys(self) -> tuple[wire.ApiKey, ...]:
-        """Return the ApiKeys."""
         return tuple(each for each in self.objects if each["kind"] == "ApiKey")
 
     def node(self, name: str) -> wire.Node | None:

@@ -20,11 +20,10 @@ from reconciler.state.operations import Operations
 from reconciler.state.reports.status import Event
 from reconciler.store import EventFilter, Store
 
-from .operations_layer import OperationsLayer
+from .operations_layer import OperationsLayer, listed
 
 log = logging.getLogger(__name__)
 
-PROBLEMS_SHOWN_MAX = 20
 STATES = ("RevisionApplied", "RevisionHeld", "RevisionRejected", "RevisionSuspended", "ChangesHeld")
 """Reasons of events. The newest of these says which revision is in force, and why no newer one is."""
 LOOKED_AT = 20
@@ -63,7 +62,8 @@ class DesiredState:
             revision = await self._source.read()
         except InvalidManifests as error:
             await self._layer.read()
-            await self._reject(_listed(error), None)
+            text = listed(error, others="; list all with: reconciler validate -f DIR")
+            await self._reject(text, None)
         except (Invalid, Unreachable, Conflict, OSError) as error:  # nor can the operations be read
             await self._reject(f"the source cannot be read: {error}", self.desired.hold)
         else:
@@ -188,7 +188,8 @@ class DesiredState:
         kept_out = was.rejection or was.hold or was.suspended or was.held_changes
         came = verdict.suspended is None and self.desired.revision == revision.id
         if came and (newer or (verdict.held is None and (kept_out or not was.revision))):
-            self._publish_in_force(hook_at)
+            text = f"{self._source.describe()} is at {abbreviated(self.desired.revision)}"
+            self._publish_once("RevisionApplied", text, hook_at=hook_at)
         if verdict.held is not None:
             beside = "RevisionSuspended" if verdict.suspended else ""
             self._publish_once("ChangesHeld", verdict.held.text, beside=beside)
@@ -257,10 +258,6 @@ class DesiredState:
         self._put(replace(await self.judge_again(), hold=hold), Rejection(text))
         self._publish_kept_out(was)
 
-    def _publish_in_force(self, hook_at: float | None) -> None:
-        text = f"{self._source.describe()} is at {abbreviated(self.desired.revision)}"
-        self._publish_once("RevisionApplied", text, hook_at=hook_at)
-
     def _publish_once(
         self,
         reason: str,
@@ -288,15 +285,6 @@ class DesiredState:
 
 def _objects(revision: Revision) -> Manifests:
     return Desired.of(revision.id, (document.manifest for document in revision.documents)).objects()
-
-
-def _listed(error: InvalidManifests) -> str:
-    """Return the first problems; the command line lists all."""
-    lines = [str(problem) for problem in error.problems[:PROBLEMS_SHOWN_MAX]]
-    hidden = len(error.problems) - len(lines)
-    if hidden:
-        lines.append(f"and {hidden} more problems; list all with: reconciler validate -f DIR")
-    return "\n".join(lines)
 
 
 def _not_held(prefix: str, hold: Hold | None, matching: int) -> str:

@@ -30,7 +30,6 @@ class IncidentLog:
 
     @property
     def open(self) -> tuple[Incident, ...]:
-        """Return the incidents that are open."""
         return tuple(incident for incident in self._known.values() if incident.open)
 
     def outcome(self, outcome: Outcome, now: float) -> None:
@@ -38,7 +37,6 @@ class IncidentLog:
         self._outcomes.append((now, outcome))
 
     def follow(self, snapshots: Snapshots, statuses: Statuses) -> None:
-        """Update the incidents after a pass."""
         found = incidents.follow(self._known, self._last_id, snapshots, self._outcomes, statuses)
         changed = [incident for number, incident in found.items() if self._known.get(number) != incident]
         news = [

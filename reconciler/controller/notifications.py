@@ -43,7 +43,6 @@ class Notifications:
 
     @property
     def busy(self) -> bool:
-        """Return whether a message is being sent now."""
         return bool(self._sending)
 
     def send_due(self, desired: Desired) -> None:

@@ -37,13 +37,12 @@ class OperationsLayer:
         """The last report on each operation; None before the first, which is about earlier ones too."""
 
     async def read(self) -> None:
-        """Read the operations again."""
         await self._recall()
         problem = ""
         try:
             found = await self._source.operations()
         except InvalidManifests as error:
-            problem = _listed(error)
+            problem = listed(error, before="operations: ")
         except (Invalid, Unreachable, Conflict, OSError) as error:
             problem = f"the operations cannot be read: {error}"
         else:
@@ -117,7 +116,8 @@ def _object(operation: Operation) -> ObjectKey:
     return CLUSTER if target.kind in (CLUSTER_KIND, REVISION_KIND) else ObjectKey(target.kind, target.name)
 
 
-def _listed(error: InvalidManifests) -> str:
-    lines = [f"operations: {problem}" for problem in error.problems[:PROBLEMS_SHOWN_MAX]]
+def listed(error: InvalidManifests, before: str = "", others: str = "") -> str:
+    """Return the first problems, one a line, each after ``before``. ``others``: how to list them all."""
+    lines = [f"{before}{problem}" for problem in error.problems[:PROBLEMS_SHOWN_MAX]]
     hidden = len(error.problems) - len(lines)
-    return "\n".join([*lines, *([f"and {hidden} more problems"] if hidden else [])])
+    return "\n".join([*lines, *([f"and {hidden} more problems{others}"] if hidden else [])])

@@ -143,7 +143,6 @@ class Publisher:
             self.wake()
 
     def outcome(self, outcome: Outcome, now: float) -> None:
-        """Publish the outcome of a step."""
         self.incident_log.outcome(outcome, now)
         event = status.event(outcome, now)
         if event is not None:

@@ -15,17 +15,13 @@ NEWS_SECONDS = 2.0
 """Time between two reports of progress."""
 
 
-def _nothing() -> None:
-    """Do nothing: there is no listener."""
-
-
 @dataclass(slots=True)
 class Builder:
     """``clock`` gives seconds since the Unix epoch; ``on_news`` is called when there is new progress to show."""
 
     machines: Machines
     clock: Callable[[], float]
-    on_news: Callable[[], None] = _nothing
+    on_news: Callable[[], None] = lambda: None
     _built: dict[NodeName, str] = field(default_factory=dict)
     _progress: dict[NodeName, str] = field(default_factory=dict)
     _tidied: dict[NodeName, Tidied] = field(default_factory=dict)
@@ -33,7 +29,6 @@ class Builder:
 
     @property
     def known(self) -> Runtimes:
-        """Return the known state of all runtimes."""
         return Runtimes(self.machines.runtimes, dict(self._built), dict(self._progress), dict(self._tidied))
 
     async def build(self, name: NodeName) -> str:

@@ -62,8 +62,6 @@ async def answer(connect: Connect, streams: int, tokens_max: int) -> Answered:
 
 
 class _Conversation:
-    """One connection."""
-
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from reconciler.errors import Damaged, Deposed, Invalid, Locked, ReconcilerError, Unwritable
 from reconciler.wire.file_identity import FileIdentity
@@ -31,6 +31,7 @@ _PRIMARY = 0xFF
 _LOG, _INDEX = "-wal", "-shm"
 """Endings of the write-ahead log and of its index (sqlite.org/tempfiles.html)."""
 
+T = TypeVar("T")
 Signature = tuple[tuple[int, int] | None, ...]
 """Size and time of the last change of each file; None for a file that is not there."""
 
@@ -52,26 +53,26 @@ def meaning(error: sqlite3.DatabaseError, path: Path) -> ReconcilerError:
     )
 
 
+def _telling(method: Callable[..., T]) -> Callable[..., T]:
+    """Have a method of a cursor raise the connection's errors."""
+
+    def told(cursor: sqlite3.Cursor, *arguments: Any) -> T:
+        try:
+            return method(cursor, *arguments)
+        except sqlite3.DatabaseError as error:
+            raise cast(Connection, cursor.connection)._noted(error) from error
+
+    return told
+
+
 class _Cursor(sqlite3.Cursor):
     """Distinguishes failures of rows, too, which are read after their statement has begun."""
 
-    def __next__(self) -> Any:
-        try:
-            return super().__next__()
-        except sqlite3.DatabaseError as error:
-            raise cast(Connection, self.connection)._noted(error) from error
-
-    def fetchone(self) -> Any:
-        try:
-            return super().fetchone()
-        except sqlite3.DatabaseError as error:
-            raise cast(Connection, self.connection)._noted(error) from error
-
-    def fetchall(self) -> list[Any]:
-        try:
-            return super().fetchall()
-        except sqlite3.DatabaseError as error:
-            raise cast(Connection, self.connection)._noted(error) from error
+    execute = _telling(sqlite3.Cursor.execute)
+    executemany = _telling(sqlite3.Cursor.executemany)
+    __next__ = _telling(sqlite3.Cursor.__next__)
+    fetchone = _telling(sqlite3.Cursor.fetchone)
+    fetchall = _telling(sqlite3.Cursor.fetchall)
 
 
 class Connection(sqlite3.Connection):
@@ -189,16 +190,14 @@ class Connection(sqlite3.Connection):
         return int(row[0]) if row else 0
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
-        try:
-            return self.cursor(_Cursor).execute(sql, parameters)
-        except sqlite3.DatabaseError as error:
-            raise self._noted(error) from error
+        cursor = self.cursor(_Cursor)
+        cursor.execute(sql, parameters)
+        return cursor
 
     def executemany(self, sql: str, parameters: Iterable[Any]) -> sqlite3.Cursor:
-        try:
-            return self.cursor(_Cursor).executemany(sql, parameters)
-        except sqlite3.DatabaseError as error:
-            raise self._noted(error) from error
+        cursor = self.cursor(_Cursor)
+        cursor.executemany(sql, parameters)
+        return cursor
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -215,6 +214,12 @@ class Connection(sqlite3.Connection):
         else:
             self.problem, self.locked = str(found), isinstance(found, Locked)
         return found
+
+
+def put(db: sqlite3.Connection, table: str, **row: Any) -> None:
+    """Write a row in place of the one with the same key."""
+    columns, values = ", ".join(row), ", ".join("?" * len(row))
+    db.execute(f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({values})", tuple(row.values()))
 
 
 def _signature(path: str) -> tuple[int, int] | None:

@@ -10,24 +10,20 @@ refused (``Deposed``), because each transaction that writes checks the token.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from reconciler.errors import Conflict, Invalid, ReconcilerError, Unwritable
-from reconciler.resources import LOCAL, Access
 from reconciler.state import (
     Attempt,
     DeploymentName,
     GroupRecord,
     NodeName,
-    Reboot,
     ReplicaId,
     Stored,
     TransportFailure,
 )
-from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.incident import Incident
 from reconciler.state.reports.notification import Notification
@@ -37,17 +33,15 @@ from reconciler.wire.file_identity import FileIdentity
 
 from . import aside
 from .bodies import status, written
-from .cache import Contents
-from .connection import Connection, meaning
+from .connection import Connection, meaning, put
 from .schema import check, migrate, version_of
-from .tables.agents import Agents
 from .tables.attempts import Attempts
-from .tables.events import EventFilter, Events
+from .tables.events import Events
 from .tables.groups import Groups
 from .tables.incidents import Incidents
+from .tables.nodes import Agents, Reboots
 from .tables.notifications import NotificationTable
 from .tables.objects import Objects
-from .tables.reboots import Reboots
 from .tables.rollbacks import Rollbacks
 from .tables.transports import Transports
 
@@ -91,12 +85,27 @@ class Store:
             self._events = Events(self._db)
             self.rollbacks = Rollbacks(self._db)
             self.contents = Contents(self._stored, self._db)
+            self._expose()
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise meaning(error, path) from error
         except ReconcilerError:
             self._db.close()
             raise
+
+    def _expose(self) -> None:
+        """Offer what the connection and the tables do as methods of the store too."""
+        self.verify, self.fenced, self.doubt = self._db.verify, self._db.fenced, self._db.doubt
+        self.groups, self.keep_spec = self._groups.all, self._groups.keep_spec
+        self.free_transport = self.transports.free_transport
+        self.keep_agent, self.drop_agent = self.agents.keep_agent, self.agents.drop_agent
+        self.note_reboot, self.drop_reboot = self.reboots.note_reboot, self.reboots.drop_reboot
+        self.remove_object = self.objects.remove
+        self.events, self.event_keys, self.last_event = (
+            self._events.find,
+            self._events.keys,
+            self._events.last,
+        )
 
     def _stored(self) -> Stored:
         return Stored(
@@ -127,13 +136,8 @@ class Store:
         """Return whether another process has written to the files, so that they should be verified soon."""
         return self._db.altered
 
-    def doubt(self) -> None:
-        """Have the files examined at the next look, even if nobody has written to them."""
-        self._db.doubt()
-
     @property
     def identities(self) -> tuple[FileIdentity, ...]:
-        """Return the identities of the open files."""
         return self._db.identities
 
     def damaged(self) -> list[str]:
@@ -146,13 +150,12 @@ class Store:
             return
         try:
             with self._db.writing():
-                self._set_counter("token", self.token)
+                put(self._db, "counters", name="token", value=self.token)
         except (Unwritable, Invalid):
             return
         self._db.problem = ""
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
     # --- who writes ----------------------------------------------------------------------------
@@ -166,28 +169,15 @@ class Store:
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             token = self._db.counter("token") + 1
-            self._set_counter("token", token)
+            put(self._db, "counters", name="token", value=token)
         self._db.token = token
 
     def renew(self, above: int = 0) -> None:
         """Take a token higher than this controller's own and than ``above``. Raises ``Deposed``."""
         with self._db.writing():
             token = max(self._db.counter("token"), above) + 1
-            self._set_counter("token", token)
+            put(self._db, "counters", name="token", value=token)
         self._db.token = token
-
-    def verify(self) -> None:
-        """Raise ``Deposed`` if another controller has taken over, ``Damaged`` if the files were damaged."""
-        self._db.verify()
-
-    def fenced(self) -> AbstractContextManager[None]:
-        """Prevent takeovers for a moment, while something is written elsewhere. Raises ``Deposed``."""
-        return self._db.fenced()
-
-    # --- counters ------------------------------------------------------------------------------
-
-    def _set_counter(self, name: str, value: int) -> None:
-        self._db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES (?, ?)", (name, value))
 
     def outgrow(self, other: Path) -> None:
         """Raise tokens and epochs above those of another store, as far as it can be read."""
@@ -235,10 +225,7 @@ class Store:
         ).fetchone()
         if row and row[0] > last_max:
             raise Conflict(f"{replica}: epoch {group.epoch} is not above {row[0]}")
-        self._db.execute(
-            "INSERT OR REPLACE INTO epochs (deployment, replica, last) VALUES (?, ?, ?)",
-            (replica.deployment, replica.index, group.epoch),
-        )
+        put(self._db, "epochs", deployment=replica.deployment, replica=replica.index, last=group.epoch)
         self._groups.put(group)
 
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
@@ -259,20 +246,6 @@ class Store:
             )
             self.transports.forget(replica)
 
-    def free_transport(self, replica: ReplicaId, transport: str) -> None:
-        """Allow a transport that failed a replica to be tried again."""
-        with self._db.writing():
-            self.transports.free(replica, transport)
-
-    def groups(self) -> dict[ReplicaId, GroupRecord]:
-        """Return every stored group."""
-        return self._groups.all()
-
-    def keep_spec(self, replica: ReplicaId, epoch: int, spec: FormedSpec) -> None:
-        """Note the spec that a group was formed for, where it was not known."""
-        with self._db.writing():
-            self._groups.keep_spec(replica, epoch, spec)
-
     def set_back(self, deployment: DeploymentName, rollback: Rollback) -> None:
         """Note a spec that did not come up, and the one that is served instead. This replaces the previous note."""
         with self._db.writing():
@@ -287,32 +260,6 @@ class Store:
         """Return the highest epoch of each replica."""
         rows = self._db.execute("SELECT deployment, replica, last FROM epochs")
         return {ReplicaId(DeploymentName(row[0]), row[1]): row[2] for row in rows}
-
-    # --- agents --------------------------------------------------------------------------------
-
-    def keep_agent(self, node: NodeName, access: Access = LOCAL) -> None:
-        """Note, before the agent is started, that a node may have one, and the access to the node."""
-        with self._db.writing():
-            self.agents.keep(node, access)
-
-    def drop_agent(self, node: NodeName) -> None:
-        """Note that a node no longer has an agent."""
-        with self._db.writing():
-            self.agents.drop(node)
-
-    def note_reboot(self, node: NodeName, reboot: Reboot) -> None:
-        """Note that a machine is about to be restarted."""
-        with self._db.writing():
-            self.reboots.note(node, reboot)
-
-    def drop_reboot(self, node: NodeName) -> None:
-        """Note that the machine was not restarted."""
-        with self._db.writing():
-            self.reboots.drop(node)
-
-    def remove_object(self, key: ObjectKey) -> None:
-        """Remove an object that is gone from the inventory."""
-        self.objects.remove(key)
 
     # --- statuses ------------------------------------------------------------------------------
 
@@ -362,14 +309,23 @@ class Store:
             self.notifications.put(sent)
             self._events.append(events)
 
-    def last_event(self) -> int:
-        """Return the id of the newest event; 0 if there is none. Ids start again in a new store."""
-        return self._events.last()
 
-    def event_keys(self) -> set[str]:
-        """Return the keys of all stored events."""
-        return self._events.keys()
+class Contents:
+    """The newest content of a store, read again only after a write. Writes by other controllers are ignored, because a deposed
+    controller does not plan."""
 
-    def events(self, wanted: EventFilter) -> list[tuple[int, Event]]:
-        """Return events by id, oldest first: those above ``after`` up to the limit; without ``after``, the newest."""
-        return self._events.find(wanted)
+    def __init__(self, ask: Callable[[], Stored], db: Connection) -> None:
+        self._ask = ask
+        self._db = db
+        self._changes = -1
+        self._content: Stored | None = None
+
+    def read(self) -> Stored:
+        """Return the current content of the store. Call it only between transactions, because one may be rolled
+        back."""
+        assert not self._db.in_transaction
+        changes = self._db.total_changes - self._db.told
+        if self._content is None or changes != self._changes:
+            self._content = self._ask()
+            self._changes = changes
+        return self._content

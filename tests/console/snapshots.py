@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from reconciler.console.pages import PAGES, Pages
 from reconciler.console.snapshot import Snapshot
 from reconciler.wire.answers import Metrics, Usage
 
@@ -33,6 +34,12 @@ def recorded(name: str) -> Snapshot:
         usage=answers["usage"],
         metrics={"1h": history(3600, 90), "6h": history(6 * 3600, 90), "24h": history(86_400, 90)},
     )
+
+
+def page_of(snapshot: Snapshot, path: str, name: str = "") -> str:
+    """Return the page, whose address has no name or this."""
+    page = next(page for page in PAGES if page.path == path)
+    return Pages().whole(page, name, snapshot, wall=False)
 
 
 def loading(of: str = "large") -> Snapshot:

@@ -19,7 +19,8 @@ def test_a_model_that_is_served_says_by_which_epoch_on_which_nodes() -> None:
     shown = chat(recorded("four-macs"), "large")
     assert shown is not None
     (group,) = shown.groups
-    assert (group.epoch, group.nodes, group.transport) == (1, "studio-1..4", "jaccl")
+    shown_group = (group["epoch"], joined(group["nodes"]), group["transportName"])
+    assert shown_group == (1, "studio-1..4", "jaccl")
     assert shown.reasons == ()
 
 

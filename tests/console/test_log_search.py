@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from reconciler.agent.ranks.log import RankLog, read_log
 from reconciler.console.feed import Feed
 from reconciler.console.logs import search
+from reconciler.console.logs.lines import has_all, lines_of, marked, nearest, words_of
 from reconciler.console.logs.log import Logs
-from reconciler.console.logs.matching import has_all, lines_of, marked, nearest, words_of
 from reconciler.console.logs.search import BUSY, LogSearch
 from reconciler.console.pages import Pages
 from reconciler.errors import Unreachable

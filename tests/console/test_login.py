@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from reconciler.console.access.attempts import AGAIN_SECONDS, WRONG_MAX
 from reconciler.console.access.door import Door, Doors
 from reconciler.console.access.sessions import SESSION_SECONDS
-from reconciler.console.access.visitor import may_operate, person_of, secret_of
+from reconciler.console.access.visitor import visitor_of
 from reconciler.console.server import _Console
 from reconciler.console.settings import Places, settings_of
 from reconciler.console.snapshot import Snapshot
@@ -54,8 +54,9 @@ def told(client: TestClient) -> list[object]:
     """What a page learns of who has asked."""
 
     def answer(request: Request) -> JSONResponse:
-        person = person_of(request)
-        return JSONResponse([person.name, person.email, may_operate(request), secret_of(request)])
+        visitor = visitor_of(request)
+        person = visitor.author()
+        return JSONResponse([person.name, person.email, visitor.operate, visitor.secret])
 
     client.app.routes.append(Route("/who", answer))  # type: ignore[attr-defined]
     return client.get("/who").json()  # type: ignore[no-any-return]

@@ -21,7 +21,7 @@ from reconciler.console.logs.lines import LINE_CHARACTERS_MAX, Splitter, plain, 
 from reconciler.console.logs.log import ENDED_LOOKS, PIECE_BYTES, Logs, position
 from reconciler.console.pages import Pages
 from reconciler.console.snapshot import Snapshot
-from reconciler.console.view.logs import logs_of
+from reconciler.console.view.incident import logs_of
 from reconciler.controller.admin import bodies
 from reconciler.errors import Refused
 from reconciler.state import DeploymentName, FaultClass, ReplicaId

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.console.pages import PAGES, Pages
 from reconciler.console.view.metrics import metrics, spark
 from reconciler.console.view.plots import HEIGHT, STEP, Span, marks, nice, path, plot, span_of
 from reconciler.console.view.quantities import number, size
 from reconciler.wire.answers import FigureMark, Figures
 
-from .snapshots import AT, history, recorded
+from .snapshots import AT, history, page_of, recorded
 
 VALUES = st.lists(st.none() | st.floats(0, 1e12), min_size=1, max_size=40)
 PAGE_BYTES_MAX = 90_000
@@ -27,8 +26,7 @@ PAGE_BYTES_MAX = 90_000
 
 
 def shown(path: str, name: str = "") -> str:
-    page = next(page for page in PAGES if page.path == path)
-    return Pages().whole(page, name, recorded("four-macs"), wall=False)
+    return page_of(recorded("four-macs"), path, name)
 
 
 @given(st.floats(1e-6, 1e13))
@@ -97,8 +95,7 @@ def test_of_two_hundred_machines_the_page_stays_small() -> None:
         for one in body["series"]
     ]
     whole = replace(snapshot, objects=(*many, *more), metrics={"1h": {**body, "series": series}})
-    page = next(page for page in PAGES if page.path == "/metrics")
-    assert len(Pages().whole(page, "", whole, wall=False)) < PAGE_BYTES_MAX
+    assert len(page_of(whole, "/metrics")) < PAGE_BYTES_MAX
     assert metrics(whole, "1h").more == 176 + 16
 
 
@@ -108,12 +105,7 @@ def test_the_page_of_metrics_writes_power_as_all_others_do() -> None:
     metrics["1h"]["series"].append(
         {"object": "node/studio-1", "name": "watts", "values": [12_345.0] * metrics["1h"]["count"]}
     )
-    shown = Pages().whole(
-        next(page for page in PAGES if page.path == "/metrics"),
-        "",
-        replace(snapshot, metrics=metrics),
-        wall=False,
-    )
+    shown = page_of(replace(snapshot, metrics=metrics), "/metrics")
     assert "12.3 kW" in shown
     assert "12345 W" not in shown
 

@@ -13,14 +13,9 @@ from reconciler.console.pages import PAGES, Page, Pages
 from reconciler.console.snapshot import Snapshot
 
 from .doors import client_of, doors_of
-from .snapshots import enlarged, loading, recorded
+from .snapshots import enlarged, loading, page_of, recorded
 
 HOSTILE = '<script>alert("x")</script>'
-
-
-def html(path: str, snapshot: Snapshot, name: str = "") -> str:
-    page = next(page for page in PAGES if page.path == path)
-    return Pages().whole(page, name, snapshot, wall=False)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
@@ -49,7 +44,7 @@ def test_every_page_can_be_shown_of_everything_in_every_state(page: Page, state:
 
 
 def test_the_overview_says_what_is_served_and_where() -> None:
-    shown = html("/", recorded("four-macs"))
+    shown = page_of(recorded("four-macs"), "/")
     assert "studio-1" in shown
     assert "served" in shown
 
@@ -76,9 +71,9 @@ def test_browsers_may_keep_the_files_of_a_page_until_they_are_others() -> None:
 
 
 def test_a_pulled_cable_is_red_and_says_what_to_do() -> None:
-    shown = html("/cabling", recorded("cable-pulled"))
+    shown = page_of(recorded("cable-pulled"), "/cabling")
     assert re.search(r'class="cable bad"', shown)
-    assert not re.search(r'class="cable bad"', html("/cabling", recorded("four-macs")))
+    assert not re.search(r'class="cable bad"', page_of(recorded("four-macs"), "/cabling"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
@@ -96,6 +91,6 @@ def test_what_a_rank_or_a_commit_says_is_never_markup(page: Page) -> None:
 
 
 def test_a_controller_that_is_gone_is_said_with_the_time_of_what_is_shown() -> None:
-    shown = html("/", replace(recorded("four-macs"), lost="no controller answers"))
+    shown = page_of(replace(recorded("four-macs"), lost="no controller answers"), "/")
     assert "The controller does not answer" in shown
     assert "2025-11-25" in shown

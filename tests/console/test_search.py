@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.console.pages import PAGES, Pages
 from reconciler.console.view.search import SHOWN_MAX, search
 
-from .snapshots import recorded
+from .snapshots import page_of, recorded
 
 PULLED = recorded("cable-pulled")
 
@@ -48,7 +47,6 @@ def test_of_many_hits_the_newest_are_shown_and_the_rest_is_counted() -> None:
 
 
 def test_the_page_says_what_was_found_and_shows_no_markup_of_others() -> None:
-    page = next(page for page in PAGES if page.path == "/search")
-    assert "has all of the words" in Pages().whole(page, "", PULLED, wall=False)
-    html = Pages().whole(page, "<b>x</b>", PULLED, wall=False)
+    assert "has all of the words" in page_of(PULLED, "/search")
+    html = page_of(PULLED, "/search", "<b>x</b>")
     assert "No results for <b>&lt;b&gt;x&lt;/b&gt;</b>" in html

@@ -25,7 +25,7 @@ from reconciler.wire.answers import (
 )
 from reconciler.wire.objects import DeploymentStatus
 
-from .snapshots import enlarged, loading, recorded
+from .snapshots import enlarged, loading, page_of, recorded
 
 PAGE_BYTES_MAX = 95_000
 """What is left of 150 kB beside the style sheet and the scripts."""
@@ -43,8 +43,7 @@ def test_a_group_that_loads_says_how_much_of_how_much_and_which_phase_it_is_in()
         ("warm", "to come"),
         ("ready", "to come"),
     ]
-    page = next(page for page in PAGES if page.path == "/deployments/{name}")
-    assert "Loading 412 of 700 GB" in Pages().whole(page, "large", loading(), wall=False)
+    assert "Loading 412 of 700 GB" in page_of(loading(), "/deployments/{name}", "large")
 
 
 def test_the_ladder_says_why_a_transport_was_skipped() -> None:
@@ -126,7 +125,7 @@ def held_revision() -> Snapshot:
 
 
 def test_a_held_revision_has_its_button_on_the_overview() -> None:
-    html = Pages().whole(PAGES[0], "", held_revision(), wall=False)
+    html = page_of(held_revision(), "/")
     assert f'href="/act/approve/revision/{"2" * 40}">Approve</a>' in html
     assert "reconciler approve 2222222222" in html
 
@@ -250,12 +249,6 @@ def commit_of(of: str) -> dict[str, Any]:
         "objects": [{"object": of, "action": "changed"}],
         "objectsLeftOut": 0,
     }
-
-
-def page_of(snapshot: Snapshot, path: str, name: str = "") -> str:
-    """The page, whose address has no name or this."""
-    page = next(page for page in PAGES if page.path == path)
-    return Pages().whole(page, name, snapshot, wall=False)
 
 
 def test_a_change_that_waits_is_told_of_with_its_window_its_end_and_the_command_that_lets_it_in() -> None:

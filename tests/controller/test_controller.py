@@ -46,11 +46,12 @@ WAIT_SECONDS = 60.0
 class Controller:
     """A home with manifests in a folder, and the controller that watches it."""
 
+    process: fork_server.Process
+
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.manifests = folder / "manifests"
         self.log = folder / "controller.log"
-        self.process: fork_server.Process | None = None
         shutil.copytree(ROOT / "manifests", self.manifests)
 
     def start(self) -> None:
@@ -82,10 +83,12 @@ class Controller:
         locks = self.home.glob("nodes/*/agent.lock")
         return sorted(int(pid) for lock in locks if (pid := lock.read_text()))
 
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
     def close(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(10)
+        self.kill()
         for pid in self.agents():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -114,9 +117,7 @@ def test_what_is_asked_of_a_controller_that_has_just_started_is_answered_once_it
     controller: Controller,
 ) -> None:
     for message in (Get("Rank"), Get("Node"), ShowUsage()):
-        assert controller.process is not None
-        controller.process.kill()
-        controller.process.wait(10)
+        controller.kill()
         controller.start()
         assert controller.ask(message)["unobserved"] == []
     assert {each["status"]["agent"] for each in controller.ask(Get("Node"))["items"]} == {"reached"}
@@ -175,9 +176,7 @@ def test_a_killed_controller_s_successor_adopts_the_agents_and_repeats_no_event(
 ) -> None:
     controller.wait(lambda: stalled(controller))
     agents, reasons = controller.agents(), controller.reasons()
-    assert controller.process is not None
-    controller.process.kill()
-    controller.process.wait(10)
+    controller.kill()
     controller.start()
     controller.wait(lambda: controller.ask(ShowStatus())["revision"])
     controller.wait(lambda: stalled(controller))
@@ -188,13 +187,10 @@ def test_a_killed_controller_s_successor_adopts_the_agents_and_repeats_no_event(
 
 def test_a_lost_store_does_not_lock_its_controller_out_of_the_nodes(controller: Controller) -> None:
     controller.wait(lambda: stalled(controller))
-    assert controller.process is not None
     for _ in range(2):  # so that the agents have seen a token that a new store does not give
-        controller.process.kill()
-        controller.process.wait(10)
+        controller.kill()
         controller.start()
-    controller.process.kill()
-    controller.process.wait(10)
+    controller.kill()
     for file in controller.home.glob("store.db*"):
         file.unlink()
     controller.start()
@@ -211,7 +207,6 @@ def test_a_controller_whose_store_another_opens_ends_and_changes_nothing_more(co
     newer = Store(controller.home / "store.db")
     before, last = routes.read_bytes(), newer.events(EventFilter())
     (controller.manifests / "gateway.yaml").unlink()  # something to do
-    assert controller.process is not None
     assert controller.process.wait(WAIT_SECONDS) == EXIT_DEPOSED
     assert "another controller has taken over" in controller.log.read_text().splitlines()[-1]
     assert routes.read_bytes() == before
@@ -222,7 +217,6 @@ def test_a_controller_whose_store_another_opens_ends_and_changes_nothing_more(co
 def test_a_controller_that_finds_its_nodes_obeying_another_ends(controller: Controller) -> None:
     controller.wait(lambda: stalled(controller))
     asyncio.run(look(controller.home / "run", "node-a", 1_000))
-    assert controller.process is not None
     assert controller.process.wait(WAIT_SECONDS) == EXIT_DEPOSED
     assert "node-a obeys another controller (its token is 1000" in controller.log.read_text().splitlines()[-1]
     controller.start()
@@ -261,7 +255,6 @@ def test_a_deleted_gateway_offers_nothing(controller: Controller) -> None:
 
 
 def test_a_second_controller_is_refused_by_name(controller: Controller) -> None:
-    assert controller.process is not None
     command = [sys.executable, "-m", "reconciler", "--home", str(controller.home), "controller"]
     second = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
     assert second.returncode == 1
@@ -271,7 +264,6 @@ def test_a_second_controller_is_refused_by_name(controller: Controller) -> None:
 def test_a_controller_whose_home_is_taken_away_ends_by_itself(controller: Controller) -> None:
     controller.wait(lambda: stalled(controller))  # an agent that is being started would make the home again
     aside = controller.home.with_name("aside")
-    assert controller.process is not None
     controller.home.rename(aside)
     assert controller.process.wait(WAIT_SECONDS) == EXIT_DEPOSED
     aside.rename(controller.home)  # its agents are found there
@@ -280,7 +272,6 @@ def test_a_controller_whose_home_is_taken_away_ends_by_itself(controller: Contro
 
 def test_stop_ends_agents_and_controller_and_sigterm_the_controller_alone(controller: Controller) -> None:
     controller.wait(lambda: stalled(controller))
-    assert controller.process is not None
     controller.process.terminate()
     assert controller.process.wait(WAIT_SECONDS) == 0
     for pid in controller.agents():
@@ -355,9 +346,7 @@ def test_a_restart_while_the_folder_is_wrong_goes_on_with_what_was_in_force(cont
     before, agents = objects(controller), controller.agents()
     (controller.manifests / "nodes.yaml").write_text("kind: Nod\n")
     controller.wait(lambda: controller.ask(ShowStatus())["rejection"])
-    assert controller.process is not None
-    controller.process.kill()
-    controller.process.wait(10)
+    controller.kill()
     controller.start()
     controller.wait(lambda: stalled(controller))
     assert objects(controller).keys() == before.keys()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from reconciler.controller.desired_state import PROBLEMS_SHOWN_MAX, DesiredState
+from reconciler.controller.desired_state import DesiredState
+from reconciler.controller.operations_layer import PROBLEMS_SHOWN_MAX
 from reconciler.errors import Refused
 from reconciler.source.git import hooks
 from reconciler.source.git.process import run_git
@@ -62,13 +63,6 @@ class Controller:
 
     def reasons(self) -> list[str]:
         return [event.reason for event in self.events]
-
-
-@pytest.fixture
-def controller(repo: ClusterRepo, home: Path) -> Iterator[Controller]:
-    made = Controller(GitSource(repo), home / "store.db")
-    yield made
-    made.store.close()
 
 
 def past_the_hook(repo: ClusterRepo, person: Person) -> str:

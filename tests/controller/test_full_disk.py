@@ -22,7 +22,6 @@ __all__ = ["controller"]
 
 def limit(made: Controller, size: int) -> None:
     """How long files may become that the controller writes."""
-    assert made.process is not None
     _, hard = resource.prlimit(made.process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(made.process.pid, resource.RLIMIT_FSIZE, (size, hard))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,11 +9,8 @@ import pytest
 
 from reconciler.controller.admin.operating import Operating
 from reconciler.errors import Invalid, Refused
-from reconciler.source.git import hooks
 from reconciler.source.git.process import run_git
 from reconciler.source.git.repository import MIRROR, OPERATIONS, ClusterRepo
-from reconciler.source.hook import objection_to
-from reconciler.source.sources import GitSource
 from reconciler.state import Memory, Observed, Plan
 from reconciler.wire.admin import Operate
 from reconciler.wire.answers import Operated
@@ -25,19 +20,6 @@ from .test_desired_state import Controller, node
 
 URL = "https://git.example/cluster.git"
 KEEPS_OFF = "a commit to main takes that back"
-
-
-@pytest.fixture
-def repo(home: Path) -> ClusterRepo:
-    """As commands open it: they check what they commit themselves, without the hook's process."""
-    return ClusterRepo.create(home / "cluster.git", hooks.command(), objection_to)
-
-
-@pytest.fixture
-def controller(repo: ClusterRepo, home: Path) -> Iterator[Controller]:
-    made = Controller(GitSource(repo), home / "store.db")
-    yield made
-    made.store.close()
 
 
 def parts(controller: Controller) -> Any:

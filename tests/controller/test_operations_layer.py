@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from reconciler.errors import Refused
 from reconciler.resources.operation import Operation, written_moment
-from reconciler.source.git import hooks
 from reconciler.source.git.process import run_git
 from reconciler.source.git.repository import MIRROR, OPERATIONS, ClusterRepo
-from reconciler.source.hook import objection_to
 from reconciler.source.operations import file_of, text_of
-from reconciler.source.sources import GitSource
 from reconciler.state import Desired
 from tests.properties.test_operations import operation
 from tests.source.conftest import AUTHOR, Person
@@ -31,16 +25,8 @@ TINY = (
 
 
 @pytest.fixture
-def repo(home: Path) -> ClusterRepo:
-    """As commands open it: they check what they commit themselves, without the hook's process."""
-    return ClusterRepo.create(home / "cluster.git", hooks.command(), objection_to)
-
-
-@pytest.fixture
-def controller(repo: ClusterRepo, home: Path) -> Iterator[Controller]:
-    made = Controller(GitSource(repo), home / "store.db", now=1_000_000.0)
-    yield made
-    made.store.close()
+def now() -> float:
+    return 1_000_000.0
 
 
 def commits(repo: ClusterRepo, *said: Operation, undo: tuple[str, ...] = ()) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +16,7 @@ from reconciler.source.git.process import run_git
 from reconciler.source.git.pushes import Push
 from reconciler.source.git.repository import NO_COMMIT, REF, ClusterRepo
 from reconciler.source.pushed import read_push
-from reconciler.source.sources import DirectorySource, GitSource
+from reconciler.source.sources import DirectorySource
 from reconciler.state import ObjectKey, Plan
 from reconciler.status import Snapshots
 from reconciler.wire.admin import Preview
@@ -38,13 +38,6 @@ TEXTS = {
     + 'kind: Gateway\nmetadata: {name: main}\nspec: {listen: "127.0.0.1:8400", auth: {mode: none}}\n',
 }
 ONE, MODEL = ObjectKey("ModelDeployment", "one"), ObjectKey("Model", "tiny")
-
-
-@pytest.fixture
-def controller(repo: ClusterRepo, home: Path) -> Iterator[Controller]:
-    made = Controller(GitSource(repo), home / "store.db")
-    yield made
-    made.store.close()
 
 
 def files(keys: Collection[ObjectKey], layout: random.Random) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.controller.admin.series import _source
+from reconciler.controller.admin.measured import _source
 from reconciler.controller.mirror.following import Following
 from reconciler.controller.mirror.standing import Standing, answered, failed
 from reconciler.resources.git_repository import GitRepositorySpec

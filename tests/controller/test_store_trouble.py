@@ -101,7 +101,6 @@ def test_a_controller_whose_store_is_damaged_gives_way_to_one_that_adopts_everyt
     agents = controller.agents()
     began = time.monotonic()
     spoil(controller.home / "store.db")
-    assert controller.process is not None
     assert controller.process.wait(WAIT_SECONDS) == EXIT_DEPOSED
     assert time.monotonic() - began < 5.0
     assert "is damaged" in controller.log.read_text().splitlines()[-1]
@@ -112,5 +111,4 @@ def test_a_controller_whose_store_is_damaged_gives_way_to_one_that_adopts_everyt
         assert controller.reasons().count("StoreDamaged") == 1
         (kept,) = [file.name for file in controller.home.glob("store.db.damaged-*Z")]
         assert findings(controller) == [f"the store was damaged, and is kept as {kept}"]
-        controller.process.kill()
-        controller.process.wait(10)
+        controller.kill()

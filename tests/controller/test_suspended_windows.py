@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +10,7 @@ from reconciler.console.view.history import held
 from reconciler.controller.admin.bodies import kept_out
 from reconciler.controller.admin.history import History
 from reconciler.resources.operation import Operation
-from reconciler.source.git import hooks
 from reconciler.source.git.repository import ClusterRepo
-from reconciler.source.hook import objection_to
-from reconciler.source.sources import GitSource
 from reconciler.state import Desired
 from reconciler.state.operations import Operations
 from tests.console.snapshots import recorded
@@ -28,16 +23,8 @@ from .test_sync_windows import EVENING, NOON, files, manifest, operated, replica
 
 
 @pytest.fixture
-def repo(home: Path) -> ClusterRepo:
-    """As commands open it: they check what they commit themselves, without the hook's process."""
-    return ClusterRepo.create(home / "cluster.git", hooks.command(), objection_to)
-
-
-@pytest.fixture
-def controller(repo: ClusterRepo, home: Path) -> Iterator[Controller]:
-    made = Controller(GitSource(repo), home / "store.db", now=NOON)
-    yield made
-    made.store.close()
+def now() -> float:
+    return NOON
 
 
 async def held_in_part(repo: ClusterRepo, controller: Controller) -> str:

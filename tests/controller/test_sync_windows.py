@@ -65,10 +65,8 @@ def overridden(repo: ClusterRepo, until: str) -> None:
 
 
 @pytest.fixture
-def controller(repo: ClusterRepo, home: Path) -> Iterator[Controller]:
-    made = Controller(GitSource(repo), home / "store.db", now=NOON)
-    yield made
-    made.store.close()
+def now() -> float:
+    return NOON
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reconciler.controller.admin.usage import usage
+from reconciler.controller.admin.measured import usage
 from reconciler.state import Contact, NodeName
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import Load

@@ -27,11 +27,9 @@ def files_no_longer_than(limit: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store.db")
-    opened.allocate(GROUP, ATTEMPT)
-    yield opened
-    opened.close()
+def store(store: Store) -> Store:
+    store.allocate(GROUP, ATTEMPT)
+    return store
 
 
 def test_what_cannot_be_written_is_said_and_what_was_written_stays(store: Store, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,13 +37,6 @@ OPEN = Incident(
     left_out=7,
 )
 OPENED = Event(100.0, NODE, True, "IncidentOpened", "it is off", "incident/1/opened")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store.db")
-    yield opened
-    opened.close()
 
 
 def over(number: int, closed_at: float, settled: bool = True) -> Incident:

@@ -30,11 +30,9 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store.db")
-    opened.allocate(GROUP, ATTEMPT)
-    yield opened
-    opened.close()
+def store(store: Store) -> Store:
+    store.allocate(GROUP, ATTEMPT)
+    return store
 
 
 def test_a_write_fails_at_once_and_says_why_while_reading_goes_on(store: Store, tmp_path: Path) -> None:

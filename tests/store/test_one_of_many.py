@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,13 +18,6 @@ from tests.store.test_store import ATTEMPT, GROUP, SPEC, TINY
 NEXT = ReplicaId(TINY.deployment, 1)
 OPENED = Notification("pager", 1, "opened", 5.0, "a rank has crashed")
 CLOSED = Notification("pager", 1, "closed", 9.0, "it serves again")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store.db")
-    yield opened
-    opened.close()
 
 
 def test_one_replica_that_has_answered_proves_no_other(store: Store) -> None:

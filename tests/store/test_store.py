@@ -44,13 +44,6 @@ ATTEMPT = Attempt(
 )
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store.db")
-    yield opened
-    opened.close()
-
-
 def reopened(store: Store, tmp_path: Path) -> Store:
     store.close()
     return Store(tmp_path / "store.db")
@@ -118,31 +111,11 @@ def test_a_proof_of_an_epoch_that_was_replaced_is_void(store: Store) -> None:
     assert store.groups()[TINY].proven_at is None
 
 
-def test_each_controller_has_a_higher_token(store: Store, tmp_path: Path) -> None:
-    tokens = [store.token]
-    store.renew()
-    tokens.append(store.token)
-    again = reopened(store, tmp_path)
-    tokens.append(again.token)
-    assert tokens == [1, 2, 3]
-    again.close()
-
-
 def test_a_store_that_was_lost_takes_a_token_above_what_agents_have_seen(store: Store) -> None:
     store.renew(above=41)
     assert store.token == 42
     store.renew()
     assert store.token == 43
-
-
-def test_agents_are_kept_until_they_are_dropped(store: Store, tmp_path: Path) -> None:
-    store.keep_agent(NodeName("node-a"))
-    store.keep_agent(NodeName("node-a"))
-    store.keep_agent(NodeName("node-b"))
-    store.drop_agent(NodeName("node-b"))
-    again = reopened(store, tmp_path)
-    assert again.agents.all().keys() == {"node-a"}
-    again.close()
 
 
 def test_a_generation_counts_changes_of_the_spec_alone(store: Store) -> None:

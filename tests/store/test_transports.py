@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,13 +24,6 @@ FAILED = TransportFailure(
     trials=2,
 )
 VERBS = replace(GROUP, transport="jaccl", boots=("one", "two"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store.db")
-    yield opened
-    opened.close()
 
 
 def test_a_transport_that_failed_is_noted_with_the_epoch_that_leaves_it_and_survives_a_restart(

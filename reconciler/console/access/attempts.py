@@ -32,7 +32,6 @@ class Attempts:
         return max(0, math.ceil(seconds - (WRONG_MAX - 1) * AGAIN_SECONDS))
 
     def wrong(self, address: str, now: float) -> None:
-        """Note a wrong key."""
         network = _network(address)
         full_at = self._full_at.pop(network, now)
         full_at = now + seconds_left(full_at, now, WRONG_MAX * AGAIN_SECONDS) + AGAIN_SECONDS

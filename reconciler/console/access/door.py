@@ -48,7 +48,6 @@ class Doors:
 
     @property
     def rights(self) -> Rights:
-        """Return the rights of all secrets now."""
         snapshot = self.feed.snapshot
         if self._rights is None or self._of is not snapshot.objects:
             self._rights, self._of = rights_of(snapshot), snapshot.objects
@@ -145,7 +144,6 @@ class Door:
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """Return the address that a request comes from."""
     return connection.client.host if connection.client else ""
 
 

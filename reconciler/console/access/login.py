@@ -28,7 +28,6 @@ class Login:
         self._pages = pages
 
     def routes(self) -> list[Route]:
-        """Return the routes of the pages."""
         return [
             Route(LOGIN, self._asked, methods=["GET"], name="Log in"),
             Route(LOGIN, self._shown, methods=["POST"], name="Show a key"),

@@ -72,7 +72,6 @@ class Rights:
 
 
 def rights_of(snapshot: Snapshot) -> Rights:
-    """Return the rights of the keys that are in force."""
     keys = snapshot.keys
     return Rights(
         KeyRing([_key(each) for each in keys]),

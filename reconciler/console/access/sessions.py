@@ -80,7 +80,6 @@ class Sessions:
                 session.over.set()
 
     def end(self, hashed: str) -> None:
-        """End a session."""
         session = self._known.pop(hashed, None)
         if session is not None:
             session.over.set()

@@ -14,8 +14,6 @@ SCOPE_KEY = "visitor"
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The sender of a request."""
-
     author: Callable[[], Author]
     """Returns the author of commits. It may ask git, which takes some milliseconds."""
     operate: bool
@@ -23,7 +21,7 @@ class Visitor:
     key: str = ""
     """The name of the ApiKey; empty if none is needed."""
     secret: str = ""
-    """The secret of that key, for requests to the gateway in its name."""
+    """The secret of that key, for requests to the gateway in its name. Never show it."""
     read_only: bool = False
     """True if the Gateway forbids every change in the console, with any key."""
 
@@ -32,18 +30,3 @@ def visitor_of(request: HTTPConnection) -> Visitor:
     """Return the sender of a request: every request that reaches a page has a visitor."""
     visitor: Visitor = request.scope[SCOPE_KEY]
     return visitor
-
-
-def person_of(request: HTTPConnection) -> Author:
-    """Return the author of a commit that a request asks for."""
-    return visitor_of(request).author()
-
-
-def may_operate(request: HTTPConnection) -> bool:
-    """Return whether a request may change something."""
-    return visitor_of(request).operate
-
-
-def secret_of(request: HTTPConnection) -> str:
-    """Return the secret to send to the gateway in the name of a request; empty if none is needed. Never show it."""
-    return visitor_of(request).secret

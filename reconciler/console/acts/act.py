@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from reconciler.console.access.visitor import may_operate, person_of, visitor_of
+from reconciler.console.access.visitor import visitor_of
 from reconciler.console.feed import Feed
 from reconciler.console.pages import Page, Pages
 from reconciler.console.view.acts import KINDS, command, label, replicas_of, title
@@ -45,7 +45,6 @@ class Acts:
         self._tokens = Tokens()
 
     def routes(self) -> list[Route]:
-        """Return the routes of the pages."""
         return [
             Route(PATH, self._ask, methods=["GET"], name="Act"),
             Route(PATH, self._do, methods=["POST"], name="Do"),
@@ -56,7 +55,7 @@ class Acts:
 
     async def _do(self, request: Request) -> Response:
         form = typed(await _fields(request))
-        if not may_operate(request):
+        if not visitor_of(request).operate:
             return await self._shown(request, form, UNWRITTEN, 403)
         if not self._tokens.good(form.token, _bound_to(request, form), self._clock()):
             return await self._shown(request, form, STALE, 403)
@@ -117,7 +116,7 @@ class Acts:
 
 
 async def _question(request: Request, form: Typed, dry: bool) -> Operate:
-    author = await asyncio.to_thread(person_of, request)
+    author = await asyncio.to_thread(visitor_of(request).author)
     verb, kind, name = (request.path_params[each] for each in ("verb", "kind", "name"))
     seconds = form.seconds if ACTS[verb].ends else None
     return Operate(
@@ -151,6 +150,5 @@ async def _fields(request: Request) -> dict[str, str]:
 
 
 def _sentence(error: ReconcilerError) -> str:
-    """Return an error as a sentence."""
     text = str(error).strip()
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

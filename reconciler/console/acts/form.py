@@ -30,8 +30,6 @@ _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """The fields that a person typed."""
-
     reason: str = ""
     duration: str = ""
     """A key of ``DURATIONS``."""

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from reconciler.console.access.visitor import secret_of, visitor_of
+from reconciler.console.access.visitor import visitor_of
 from reconciler.console.feed import Feed
 from reconciler.console.pages import CHAT, Pages
 from reconciler.console.view.chat import said
@@ -42,7 +42,6 @@ class Chat:
         self._open = 0
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
         return [
             Route("/chat/{name}", self._page, methods=["POST"], name="Chat without scripts"),
             Route("/chat/{name}/answer", self._answer, methods=["POST"], name="Answer of a chat"),
@@ -61,7 +60,9 @@ class Chat:
             name = request.path_params["name"]
             body = completion(name, from_json(await _body(request)), stream=True)
             gateway = gateway_of(self._feed.snapshot)
-            entering = stack.enter_async_context(asking(gateway, body, secret_of(request), stream=True))
+            entering = stack.enter_async_context(
+                asking(gateway, body, visitor_of(request).secret, stream=True)
+            )
             answer = await _unless_gone(request, entering)
             return _Passed(stack.pop_all(), answer)
         except WrongRequest as error:
@@ -100,7 +101,7 @@ class Chat:
         """Return the message that answers a form, with the groups that worked on it."""
         body = completion(name, form.fields(), stream=False)
         gateway = gateway_of(self._feed.snapshot)
-        async with asking(gateway, body, secret_of(request), stream=False) as answer:
+        async with asking(gateway, body, visitor_of(request).secret, stream=False) as answer:
             read = await answer.aread()
         if answer.status_code != 200:
             raise NoGateway(error_of(answer.status_code, read)["message"])

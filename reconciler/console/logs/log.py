@@ -20,8 +20,7 @@ from reconciler.wire.answers import LogPiece
 from reconciler.wire.launch import RankId
 from reconciler.wire.objects import Rank
 
-from .lines import Splitter, whole_lines
-from .matching import lines_of, marked, nearest, words_of
+from .lines import Splitter, lines_of, marked, nearest, whole_lines, words_of
 
 TAIL_BYTES = 48 * 1024
 """Bytes of a log's end with which a page begins."""
@@ -63,7 +62,6 @@ class Logs:
         """The last read of a rank's output by its offset, and its time: all pages that have read as far share it."""
 
     def routes(self) -> list[Route]:
-        """Return the routes of the page and its stream."""
         return [
             Route("/logs/{name}", self._shown, name="Log"),
             Route("/live/logs/{name}", self._live, name="live Log"),

@@ -19,8 +19,8 @@ from reconciler.wire.answers import LogPiece
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.objects import Rank
 
+from .lines import QUERY_CHARACTERS_MAX, Line, Parts, has_all, lines_of, marked, words_of
 from .log import begin_of
-from .matching import QUERY_CHARACTERS_MAX, Line, Parts, has_all, lines_of, marked, words_of
 
 PATH = "/search/logs"
 RANKS_MAX = 32
@@ -79,7 +79,6 @@ class LogSearch:
         self._running = 0
 
     def routes(self) -> list[Route]:
-        """Return the route of the page."""
         return [Route(PATH, self._shown, name="Search in logs")]
 
     async def _shown(self, request: Request) -> Response:

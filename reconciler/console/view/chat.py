@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from reconciler.console.snapshot import Snapshot
 from reconciler.wire import answers
-from reconciler.wire.objects import ModelDeployment
+from reconciler.wire.objects import Group, ModelDeployment
 
 from .overview import Served, serving
 from .state import doing, state_of
@@ -36,16 +36,6 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A group that answers."""
-
-    replica: int
-    epoch: int
-    nodes: str
-    transport: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reason:
     """A reason why a deployment is not served as declared."""
 
@@ -60,6 +50,7 @@ class Chat:
 
     line: Served
     groups: tuple[Group, ...]
+    """The groups that answer."""
     reasons: tuple[Reason, ...]
     """Reasons why it is not served as declared; empty while it is."""
     incidents: tuple[answers.Incident, ...]
@@ -122,18 +113,9 @@ def chat(snapshot: Snapshot, name: str) -> Chat | None:
     each = snapshot.deployment(name)
     if each is None:
         return None
-    groups = [group for group in each["status"].get("groups", ()) if group["ready"]]
     return Chat(
         line=serving(snapshot, each),
-        groups=tuple(
-            Group(
-                group["replica"],
-                group["epoch"],
-                joined(group["nodes"]),
-                group.get("transportName", ""),
-            )
-            for group in groups
-        ),
+        groups=tuple(group for group in each["status"].get("groups", ()) if group["ready"]),
         reasons=tuple(_reasons(snapshot, each)),
         incidents=tuple(_incidents(snapshot, f"modeldeployment/{name}")),
     )

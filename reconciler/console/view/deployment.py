@@ -109,7 +109,6 @@ HELD_BY_WINDOW = "HeldBySyncWindow"
 
 
 def deployments(snapshot: Snapshot) -> tuple[Deployment, ...]:
-    """Return all deployments."""
     return tuple(_deployment(snapshot, each) for each in snapshot.deployments)
 
 

@@ -39,11 +39,7 @@ class Touched:
 class Line:
     """A commit in the list."""
 
-    revision: str
-    branch: str
-    author: str
-    time: str
-    subject: str
+    commit: answers.Commit
     state: str
     """A class of ``parts.state``."""
     state_text: str
@@ -77,12 +73,10 @@ class Commit:
     """A commit with its diff, and the events that followed."""
 
     line: Line
-    email: str
-    message: str
+    shown: answers.ShownCommit
     files: tuple[File, ...]
-    undo: tuple[str, ...]
     acts: tuple[Act, ...]
-    """Those of ``undo`` that can be done here."""
+    """The commands of its ``undo`` that can be done here."""
     did: tuple[answers.EventEntry, ...]
     """Events about its objects, from its coming into force until the next commit that changed one of them."""
     did_left_out: int
@@ -191,10 +185,8 @@ def commit(snapshot: Snapshot) -> Commit | str:
     did = _did(snapshot, body)
     return Commit(
         line,
-        body["email"],
-        body["message"],
+        body,
         files_of(body),
-        tuple(body["undo"]),
         tuple(map(_act, body.get("acts", ()))),
         tuple(did[:DID_MAX]),
         max(0, len(did) - DID_MAX),
@@ -208,25 +200,17 @@ def _act(way: answers.Act) -> Act:
 
 
 def files_of(body: answers.ShownCommit | answers.Operated) -> tuple[File, ...]:
-    """Return the changed files of a commit."""
-    return tuple(_file(each) for each in body["files"])
+    return tuple(
+        File(each["path"], each["action"], tuple(map(_diff_line, each["lines"])), each["leftOut"])
+        for each in body["files"]
+    )
 
 
 def _line(item: answers.Commit) -> Line:
     touched = tuple(map(_touched, item["objects"]))
     more = item["objectsLeftOut"] + max(0, len(touched) - OBJECTS_SHOWN)
     state, text = STATES.get(item["state"], ("plain", item["state"]))
-    return Line(
-        item["revision"],
-        item["branch"],
-        item["author"],
-        item["time"],
-        item["subject"],
-        state,
-        text,
-        touched[:OBJECTS_SHOWN],
-        more,
-    )
+    return Line(item, state, text, touched[:OBJECTS_SHOWN], more)
 
 
 def _touched(each: answers.TouchedObject) -> Touched:
@@ -237,11 +221,6 @@ def _touched(each: answers.TouchedObject) -> Touched:
     own, _, called = target.partition(".")
     ended = each["action"] == "removed"
     return Touched(f"{own}/{called}", each["action"], f"end of {verb}" if ended else verb)
-
-
-def _file(each: answers.FileChange) -> File:
-    lines = tuple(_diff_line(line) for line in each["lines"])
-    return File(each["path"], each["action"], lines, each["leftOut"])
 
 
 def _diff_line(line: str) -> DiffLine:

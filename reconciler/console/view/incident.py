@@ -1,4 +1,4 @@
-"""An incident as a story: the times when it was seen, decided, done and over, and its entries on a timeline."""
+"""An incident as a story: the times when it was seen, decided, done and over, its entries on a timeline, and its ranks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from reconciler.wire import answers
 TRIED, PERSON = "tried", "person"
 MARKS_MAX = 60
 """Most marks on the timeline."""
+RANKS_MAX = 8
+"""Most ranks with a link to their logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +49,9 @@ def _story(incident: answers.Incident) -> Story:
         over=None if incident["open"] else incident["seconds"],
         marks=tuple(places)[:MARKS_MAX],
     )
+
+
+def logs_of(incident: answers.Incident) -> tuple[str, ...]:
+    """Return the names of the ranks that the entries of an incident tell of, in their order."""
+    found = dict.fromkeys(rank for entry in incident["entries"] if (rank := entry.get("rank")))
+    return tuple(found)[:RANKS_MAX]

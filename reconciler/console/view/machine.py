@@ -54,7 +54,6 @@ class Machine:
 
 
 def machines(snapshot: Snapshot) -> tuple[Machine, ...]:
-    """Return all machines."""
     use = {row["name"]: row for row in snapshot.usage["nodes"]}
     models: dict[str, dict[str, None]] = {}
     for rank in snapshot.ranks:

@@ -95,7 +95,6 @@ class Pulse:
 
 
 def overview(snapshot: Snapshot) -> Overview:
-    """Return the content of the first page."""
     served, found, wrong = _served(snapshot), machines(snapshot), troubles(snapshot)
     told = {each.about for each in wrong[:TROUBLES_SHOWN]}
     found = tuple(replace(each, text="") if f"node/{each.name}" in told else each for each in found)
@@ -119,7 +118,6 @@ def overview(snapshot: Snapshot) -> Overview:
 
 
 def pulse(snapshot: Snapshot) -> Pulse:
-    """Return the state of the cluster."""
     served, wrong = _served(snapshot), troubles(snapshot)
     text = _attention(len(wrong)) if wrong else _headline(snapshot, served)
     open_incidents = sum(each["open"] for each in snapshot.incidents)

@@ -21,8 +21,6 @@ PLACES = (0.5, 0.42, 0.58, 0.35, 0.65, 0.28, 0.72, 0.22, 0.78, 0.16, 0.84)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place in the picture."""
-
     x: float
     y: float
 

@@ -88,7 +88,6 @@ class Span:
 
     @property
     def ends(self) -> datetime:
-        """Return when it ends."""
         return self.begins + timedelta(seconds=self.seconds * self.count)
 
     def moment(self, index: int) -> datetime:
@@ -103,7 +102,7 @@ class Span:
 
 
 def span_of(answer: answers.Metrics) -> Span:
-    """Return the time of an answer to ``wire.figures.ShowMetrics``."""
+    """Return the time of an answer to ``wire.admin.ShowMetrics``."""
     return Span(datetime.fromisoformat(answer["begins"]), answer["seconds"], answer["count"])
 
 

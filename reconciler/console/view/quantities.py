@@ -20,7 +20,6 @@ def number(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return a short time."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
 
 
@@ -30,7 +29,6 @@ def rate(value: float) -> str:
 
 
 def watts(value: float) -> str:
-    """Return a power."""
     return f"{value:.0f} W" if value < 10_000 else f"{value / 1000:.1f} kW"
 
 
@@ -44,7 +42,6 @@ def loaded(done: float, total: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time as people write it."""
     if seconds < 120:
         return f"{seconds:.2f} s" if 0 < seconds < 0.1 else f"{seconds:.1f} s"
     if seconds < 7200:

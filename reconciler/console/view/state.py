@@ -28,6 +28,5 @@ def doing(each: Object, part: Literal["message", "seen"] = "message") -> str:
 
 
 def worst(states: Iterable[str]) -> str:
-    """Return the worst state of all."""
     found = set(states)
     return next((state for state in ("bad", "busy") if state in found), "ready")

@@ -29,8 +29,6 @@ LOOKS_MAX = 20
 
 @dataclass(slots=True)
 class _Run:
-    """One acceptance."""
-
     task: asyncio.Task[answers.Tried]
     progress: list[str]
     """Progress messages, the latest last."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reconciler import __version__
 from reconciler.controller.loop import Loop
 from reconciler.controller.mirror.following import Following
 from reconciler.controller.parts import Parts
+from reconciler.controller.reconcile import remember
 from reconciler.errors import Invalid, Refused, listing
+from reconciler.facts.recorded import facts_of, written
 from reconciler.hardening import protection
 from reconciler.planning.context.world import World
 from reconciler.remote.rpc import RpcServer
@@ -56,14 +59,13 @@ from reconciler.wire.admin import (
     Verify,
 )
 
-from . import bodies, metrics, preview, recording, remote, series, verification
+from . import bodies, measured, preview, remote, verification
 from .acceptance import Acceptances
 from .doctor_session import DoctorSessions
 from .history import History
 from .manifests import Reading
 from .operating import Operating
 from .pushes import Pushes
-from .usage import usage
 from .versions import Versions
 
 LOG_SECONDS_MAX = 15.0
@@ -72,6 +74,7 @@ READ_SECONDS = 10.0
 """Longest time for which a controller that has just started delays answers about objects until it has read the manifests."""
 OBSERVE_SECONDS = 5.0
 """Longest time after its start for which it delays answers until every node has been observed."""
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -85,21 +88,47 @@ class Admin:
     following: Following | None = None
     """The part that follows the remote repository; None if manifests come from a folder."""
     versions: Versions = field(init=False)
-    consultations: DoctorSessions = field(init=False)
-    acceptances: Acceptances = field(init=False)
     pushes: Pushes = field(init=False)
     history: History = field(init=False)
-    operating: Operating = field(init=False)
-    reading: Reading = field(init=False)
+    handlers: Mapping[type, Callable[[Any], Any]] = field(init=False)
+    """Functions that return the body of the answer to a message, or an awaitable of it."""
 
     def __post_init__(self) -> None:
-        self.versions = Versions(self.parts.entropy()[:12])
-        self.consultations = DoctorSessions(self.parts)
-        self.acceptances = Acceptances(self.parts)
-        self.pushes = Pushes(self.parts, self.loop)
-        self.history = History(self.parts)
-        self.operating = Operating(self.parts, self.loop)
-        self.reading = Reading(self.parts.around.source)
+        parts, loop = self.parts, self.loop
+        self.versions = Versions(parts.entropy()[:12])
+        self.pushes = Pushes(parts, loop)
+        self.history = History(parts)
+        reading = Reading(parts.around.source)
+        self.handlers = {
+            Accept: Acceptances(parts).answer,
+            Approve: self._approve,
+            Compare: reading.answer,
+            Doctor: DoctorSessions(parts).answer,
+            FollowPush: self._followed,
+            Get: self._get,
+            JudgeOperations: self.pushes.judge_operations,
+            JudgePush: self.pushes.judge,
+            ListCommits: self._commits,
+            ListEvents: self._events,
+            ListIncidents: self._incidents,
+            Look: self._look,
+            Operate: Operating(parts, loop).operate,
+            Preview: lambda message: preview.preview(parts, loop, message),
+            ReadRankLog: self._log,
+            ShowCommit: lambda message: self.history.commit(message.revision),
+            ShowFacts: lambda _: self._facts(),
+            ShowMetrics: lambda message: measured.metrics(parts, message),
+            ShowPlaces: lambda message: {"items": bodies.places(parts.last, message.name)},
+            ShowPlan: self._plan,
+            ShowProtection: self._protection,
+            ShowSeries: lambda _: measured.series(parts, self.following),
+            ShowSource: self._remote,
+            ShowStatus: lambda _: self._status(),
+            ShowUsage: lambda _: self._usage(),
+            Stop: lambda _: loop.stop_everything(),
+            Validate: reading.answer,
+            Verify: self._verify,
+        }
 
     async def listen(self, path: Path) -> RpcServer:
         """Serve on a Unix socket of mode 0600, and replace the socket of a dead controller."""
@@ -111,99 +140,32 @@ class Admin:
         return server
 
     async def _answer(self, message: Any) -> Answer:
-        return Answer(await self._body(message))
+        handler = self.handlers.get(type(message))
+        if handler is None:
+            raise Refused("Unknown", "this controller does not support that request")
+        body = handler(message)
+        return Answer((await body if inspect.isawaitable(body) else body) or {})
 
-    async def _body(self, message: Any) -> Mapping[str, object]:
-        match message:
-            case Get():
-                return await self._get(message)
-            case ShowPlan():
-                return bodies.plan_body(self.loop.plan if message.last else await self.loop.preview())
-            case Preview() | Validate() | Compare():
-                return await self._proposed(message)
-            case ShowFacts():
-                return answers.RecordedFacts(
-                    facts=recording.facts(self.parts), settled=self.loop.plan.settled
-                )
-            case ShowPlaces():
-                return answers.Placements(items=bodies.places(self.parts.last, message.name))
-            case ListEvents() | ListIncidents() | ListCommits() | ShowCommit():
-                return await self._past(message)
-            case ReadRankLog():
-                return await self._log(message)
-            case ShowStatus():
-                return self._status()
-            case ShowUsage() | ShowMetrics() | ShowSeries():
-                return await self._measured(message)
-            case (
-                Verify() | Doctor() | Accept() | ShowSource() | JudgePush() | JudgeOperations() | FollowPush()
-            ):
-                return await self._tried(message)
-            case ShowProtection():
-                return self._protection(message)
-            case Operate():
-                return await self.operating.operate(message)
-            case Approve():
-                body = self.parts.desired_state.approve(message.revision, message.by)
-                self.loop.look_at_source()
-                return body
-            case Look():
-                self._look(message)
-            case Stop():
-                self.loop.stop_everything()
-            case _:
-                raise Refused("Unknown", "this controller does not support that request")
-        return {}
+    def _approve(self, message: Approve) -> Mapping[str, object]:
+        body = self.parts.desired_state.approve(message.revision, message.by)
+        self.loop.look_at_source()
+        return body
 
-    async def _proposed(self, message: Preview | Validate | Compare) -> Mapping[str, object]:
-        """Answer requests about manifests that are not committed."""
-        if isinstance(message, Preview):
-            return await preview.preview(self.parts, self.loop, message)
-        return await self.reading.answer(message)
+    async def _plan(self, message: ShowPlan) -> answers.Planned:
+        return bodies.plan_body(self.loop.plan if message.last else await self.loop.preview())
 
-    async def _measured(self, message: ShowUsage | ShowMetrics | ShowSeries) -> Mapping[str, object]:
-        """Answer what nodes and deployments do, now or over the last hours."""
-        if isinstance(message, ShowMetrics):
-            return metrics.body(self.parts, message)
-        if isinstance(message, ShowSeries):
-            return series.body(self.parts, self.following)
+    def _facts(self) -> answers.RecordedFacts:
+        """Return the facts that the next pass would plan with, for a file that may leave the cluster."""
+        parts, desired = self.parts, self.parts.desired_state.desired
+        observed = Observed(parts.collector.nodes(), parts.around.gateway())
+        in_force = tuple(sorted(parts.store.objects.keys()))
+        operations = tuple(effect.operation for effect in desired.effects)
+        found = facts_of(desired, observed, remember(parts), parts.clock(), in_force, operations)
+        return {"facts": written(found, desired, __version__), "settled": self.loop.plan.settled}
+
+    async def _usage(self) -> answers.Usage:
         await self._first_observation()
-        return {**usage(self.parts.collector.nodes()), "unobserved": self._unobserved()}
-
-    async def _past(
-        self, message: ListEvents | ListIncidents | ListCommits | ShowCommit
-    ) -> Mapping[str, object]:
-        """Answer what has happened."""
-        match message:
-            case ListEvents():
-                return await self._events(message)
-            case ListIncidents():
-                return await self._incidents(message)
-            case ListCommits():
-                return await self._commits(message)
-            case ShowCommit():
-                return await self.history.commit(message.revision)
-
-    async def _tried(
-        self,
-        message: Verify | Doctor | Accept | ShowSource | JudgePush | JudgeOperations | FollowPush,
-    ) -> Mapping[str, object]:
-        """Answer what takes a while, and is asked again until it is done."""
-        match message:
-            case JudgePush():
-                return await self.pushes.judge(message)
-            case JudgeOperations():
-                return await self.pushes.judge_operations(message)
-            case FollowPush():
-                return await self._followed(message)
-            case Verify():
-                return await self._verify(message)
-            case Doctor():
-                return await self.consultations.answer(message)
-            case Accept():
-                return await self.acceptances.answer(message)
-            case ShowSource():
-                return await self._remote(message)
+        return {**measured.usage(self.parts.collector.nodes()), "unobserved": self._unobserved()}
 
     def _look(self, message: Look) -> None:
         if message.name != "remote":
@@ -215,17 +177,15 @@ class Admin:
         """Answer once the manifests have been read: until then, objects are not missing but unknown."""
         seconds = message.wait_seconds if message.seen else 0.0
         await self._first_observation()
-        async for last in self._looks(seconds if self._knows() else max(seconds, READ_SECONDS)):
-            body = (
-                self._ranks(message)
-                if message.kind == "Rank"
-                else self._operations(message)
-                if message.kind == OPERATION
-                else self._objects(message)
-            )
-            if last or (self._knows() and body["version"] != message.seen):
-                break
-        return body
+        find: Callable[[Get[Any]], Mapping[str, object]] = {
+            "Rank": self._ranks,
+            OPERATION: self._operations,
+        }.get(message.kind or "", self._objects)
+        return await self._until(
+            seconds if self._knows() else max(seconds, READ_SECONDS),
+            lambda: find(message),
+            lambda body: self._knows() and body["version"] != message.seen,
+        )
 
     def _knows(self) -> bool:
         desired = self.parts.last.desired
@@ -234,9 +194,8 @@ class Admin:
     async def _first_observation(self) -> None:
         """Wait until the manifests were read and every node was observed; for a short time after the start only, because
         a node may not answer."""
-        async for last in self._looks(self.parts.started_at + OBSERVE_SECONDS - self.parts.clock()):
-            if last or (self._knows() and not self._unobserved()):
-                return
+        seconds = self.parts.started_at + OBSERVE_SECONDS - self.parts.clock()
+        await self._until(seconds, self._unobserved, lambda missing: self._knows() and not missing)
 
     def _unobserved(self) -> list[str]:
         """Return the nodes that have not reported since the controller started: their ranks are not known."""
@@ -280,53 +239,49 @@ class Admin:
         # Beyond the last one is who followed the events of a store that was lost or replaced since: it begins anew.
         after = message.after if message.after <= self.parts.store.last_event() else 0
         wanted = EventFilter(after, message.limit, message.kind, message.name, message.warning, message.since)
-        async for last in self._looks(message.wait_seconds):
-            found = self.parts.store.events(wanted)
-            if last or found:
-                break
+        found = await self._until(message.wait_seconds, lambda: self.parts.store.events(wanted), bool)
         return bodies.events(found, after)
 
     async def _incidents(self, message: ListIncidents) -> answers.Incidents:
         wanted = IncidentFilter(
             message.id, message.kind, message.name, message.open, message.since, message.limit
         )
-        async for last in self._looks(message.wait_seconds if message.seen else 0.0):
-            version = self.versions.of_incidents(self.parts.publisher.incident_log.changes)
-            if last or version != message.seen:
-                break
+        log = self.parts.publisher.incident_log
+        version = await self._newer(message, lambda: self.versions.of_incidents(log.changes))
         now = self.parts.clock()
         found = [bodies.incident(each, now) for each in self.parts.store.incidents.find(wanted)]
         return {"version": version, "items": found}
 
     async def _commits(self, message: ListCommits) -> answers.Commits:
-        async for last in self._looks(message.wait_seconds if message.seen else 0.0):
-            version = self.versions.of_commits(self.parts.last.desired)
-            if last or version != message.seen:
-                break
+        version = await self._newer(message, lambda: self.versions.of_commits(self.parts.last.desired))
         if version == message.seen:
             return {"version": version, "items": [], "problem": None}
         return {"version": version, **await self.history.commits(message.limit)}
 
-    async def _looks(self, seconds: float) -> AsyncIterator[bool]:
-        """Yield False whenever there may be something new, and True at last when the time is over."""
+    async def _newer(self, message: ListIncidents | ListCommits, version: Callable[[], str]) -> str:
+        """Return the version once it is not the one that was seen, or when the time is over."""
+        seconds = message.wait_seconds if message.seen else 0.0
+        return await self._until(seconds, version, lambda found: found != message.seen)
+
+    async def _until(self, seconds: float, look: Callable[[], T], enough: Callable[[T], bool]) -> T:
+        """Return what ``look`` finds as soon as it is enough, or at last when the time is over."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + min(seconds, WAIT_SECONDS_MAX)
-        while (left := deadline - clock()) > 0:
-            news = self.parts.publisher.news  # news that come while the reader looks count too
-            yield False
-            try:
+        while True:
+            news = self.parts.publisher.news  # news that come during the look count too
+            left, found = deadline - clock(), look()
+            if left <= 0 or enough(found):
+                return found
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await news.wait()
-            except TimeoutError:
-                break
-        yield True
 
     async def _followed(self, message: FollowPush) -> answers.FollowedPush:
-        async for last in self._looks(message.wait_seconds):
-            body = self.pushes.standing(message)
-            if last or body["done"] or body["version"] != message.seen:
-                break
-        return body
+        return await self._until(
+            message.wait_seconds,
+            lambda: self.pushes.standing(message),
+            lambda body: body["done"] or body["version"] != message.seen,
+        )
 
     async def _log(self, message: ReadRankLog) -> answers.LogPiece:
         for rank in self.parts.last.observed.ranks():
@@ -349,11 +304,11 @@ class Admin:
     async def _verify(self, message: Verify) -> answers.Verification:
         if not message.run:
             return {"run": await verification.begin(self.parts, message.model)}
-        async for last in self._looks(message.wait_seconds):
-            body = verification.stands(self.parts, message.model, message.run)
-            if last or body["done"]:
-                break
-        return body
+        return await self._until(
+            message.wait_seconds,
+            lambda: verification.stands(self.parts, message.model, message.run),
+            lambda body: body["done"],
+        )
 
     async def _remote(self, message: ShowSource) -> answers.SourceState:
         if self.following is None:

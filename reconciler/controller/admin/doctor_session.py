@@ -40,8 +40,6 @@ HEALED_MAX = 20
 
 @dataclass(slots=True)
 class _Run:
-    """One doctor session."""
-
     nodes: tuple[NodeName, ...]
     """The requested nodes; empty means all."""
     asking: dict[NodeName, asyncio.Task[bool]]
@@ -49,8 +47,6 @@ class _Run:
 
 @dataclass(slots=True)
 class DoctorSessions:
-    """All running doctor sessions."""
-
     parts: Parts
     _runs: dict[str, _Run] = field(default_factory=dict)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Iterator, Sequence
+import heapq
+from itertools import islice
+from operator import itemgetter
 
 from reconciler.controller.parts import Parts
 from reconciler.errors import Invalid, Refused, Unreachable
@@ -60,7 +61,10 @@ class History:
         found = {ref: commit_log.entries(repo, ref, limit, self._known) for ref in BRANCHES}
         self._known = {entry.commit.revision: entry for each in found.values() for entry in each}
         wishes, operations = (_bodies(repo, desired, ref, found[ref]) for ref in BRANCHES)
-        return {"items": list(_merged(wishes, operations))[:limit], "problem": None}
+        # Those of each branch keep git's order, whatever their dates say. Of two in the same second, the operation is the newer
+        # one: it is about the state before.
+        merged = heapq.merge(operations, wishes, key=itemgetter("time"), reverse=True)
+        return {"items": list(islice(merged, limit)), "problem": None}
 
     def _commit(self, repo: ClusterRepo, desired: Desired, revision: str) -> answers.ShownCommit:
         ref, entry = commit_log.found(repo, revision)
@@ -75,19 +79,6 @@ class History:
             "undo": [way.command for way in ways],
             "acts": [way.body() for way in ways if way.is_act],
         }
-
-
-def _merged(
-    wishes: Sequence[answers.Commit], operations: Sequence[answers.Commit]
-) -> Iterator[answers.Commit]:
-    """Yield the commits of two branches, newest first; those of each keep git's order, whatever their dates say.
-
-    Of two in the same second, the operation is the newer one: it is about the state before.
-    """
-    left, right = deque(wishes), deque(operations)
-    while left and right:
-        yield (left if left[0]["time"] > right[0]["time"] else right).popleft()
-    yield from left or right
 
 
 def _bodies(

@@ -17,7 +17,7 @@ class Key(NamedTuple):
     object: str
     """``kind/name`` in lower case."""
     name: str
-    """As ``wire.figures.ShowMetrics`` has it."""
+    """As ``wire.admin.ShowMetrics`` has it."""
 
 
 Sample = Mapping[Key, float]

@@ -89,7 +89,6 @@ class Following:
         return HookSecret(file, receiver.secret.env or "")
 
     async def run(self) -> None:
-        """Follow until cancelled."""
         while True:
             hurried, said_at = self._hurry.is_set(), self._said_at
             self._hurry.clear()

@@ -68,7 +68,6 @@ class Reporting:
         self._complaint = ""
 
     async def run(self) -> None:
-        """Report until cancelled."""
         try:
             await asyncio.gather(self._show(), self._comment())
         finally:

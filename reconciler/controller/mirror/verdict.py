@@ -15,8 +15,6 @@ from .standing import Standing
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A status of a commit."""
-
     commit: str
     state: State
     text: str

@@ -3,15 +3,14 @@
 ============  =====================================================
 module        steps that it carries out
 ============  =====================================================
-``groups``    writes to the store about groups and objects
-``ranks``     changes of ranks
+``ranks``     changes of ranks, and the proof of a group
 ``agents``    starts and ends of agents
 ``machines``  restarts and repairs of machines
-``runtimes``  managed runtimes
 ``weights``   weights on nodes
 ============  =====================================================
 
-``requests`` asks agents for changes.
+Steps that only write to the store, or only call the builder of runtimes, have nothing but their row here. ``requests`` asks
+agents for changes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from reconciler.execution.tools import Tools
+from reconciler.execution.tools import Groups, Tools
 from reconciler.state import (
     AdoptGroup,
     AllocateEpoch,
@@ -45,7 +44,7 @@ from reconciler.state import (
 from reconciler.state.machine.weights import FetchWeights, RemoveWeights
 from reconciler.state.plan import SetBack
 
-from . import agents, groups, machines, ranks, runtimes, weights
+from . import agents, machines, ranks, weights
 
 S = TypeVar("S", bound=Step)
 
@@ -57,14 +56,29 @@ def _row(
     return cast(type[Step], kind), handler
 
 
+def _written(
+    kind: type[S], write: Callable[[Groups, S], None]
+) -> tuple[type[Step], Callable[[Any, Tools], Awaitable[str | None]]]:
+    """Pair a kind of step with its write to the store."""
+
+    async def handler(step: S, tools: Tools) -> None:
+        write(tools.groups, step)
+
+    return _row(kind, handler)
+
+
 ROWS = (
-    _row(AdoptGroup, groups.adopt),
-    _row(AllocateEpoch, groups.allocate),
-    _row(ProveGroup, groups.prove),
-    _row(FreeTransport, groups.free_transport),
-    _row(SetBack, groups.set_back),
-    _row(ReleaseReplica, groups.release),
-    _row(RemoveObject, groups.remove_object),
+    _written(AdoptGroup, lambda store, step: store.adopt(step.group)),
+    _written(
+        AllocateEpoch,
+        lambda store, step: store.allocate(step.group, step.attempt, step.failed, step.wasted_verbs),
+    ),
+    _written(FreeTransport, lambda store, step: store.free_transport(step.replica, step.transport)),
+    _written(SetBack, lambda store, step: store.set_back(step.replica.deployment, step.rollback)),
+    _written(ReleaseReplica, lambda store, step: store.release(step.replica)),
+    _written(RemoveObject, lambda store, step: store.remove_object(step.object)),
+    _written(EmptyNode, lambda store, step: store.note_reboot(step.node, step.reboot)),
+    _row(ProveGroup, ranks.prove),
     _row(StartRank, ranks.start),
     _row(StopRank, ranks.stop),
     _row(ContinueRank, ranks.go_on),
@@ -72,12 +86,11 @@ ROWS = (
     _row(StartAgent, agents.start),
     _row(StopAgent, agents.stop),
     _row(ForgetAgent, agents.forget),
-    _row(EmptyNode, machines.empty),
     _row(RebootNode, machines.reboot),
     _row(RepairNode, machines.repair),
     _row(ConfirmRepair, machines.confirm),
-    _row(BuildRuntime, runtimes.build),
-    _row(PruneRuntimes, runtimes.prune),
+    _row(BuildRuntime, lambda step, tools: tools.runtimes.build(step.node)),
+    _row(PruneRuntimes, lambda step, tools: tools.runtimes.prune(step.node, step.runtime)),
     _row(FetchWeights, weights.fetch),
     _row(RemoveWeights, weights.remove),
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from reconciler.errors import Refused, Unreachable, Unwritable
 from reconciler.execution.tools import Tools
-from reconciler.state import ConfirmRepair, EmptyNode, RebootNode, RepairNode, Write
+from reconciler.state import ConfirmRepair, RebootNode, RepairNode, Write
 from reconciler.wire.repair import ConfirmRepair as ConfirmRequest
 from reconciler.wire.repair import Repair
 
@@ -15,11 +15,6 @@ from .requests import ask, change, reconnect
 
 REPAIR_SECONDS_MAX = 45.0
 """Time limit for a few short commands; shorter than the time for the confirmation."""
-
-
-async def empty(step: EmptyNode, tools: Tools) -> None:
-    """Note that a machine will restart, so that its ranks are drained first."""
-    tools.groups.note_reboot(step.node, step.reboot)
 
 
 async def reboot(step: RebootNode, tools: Tools) -> None:

@@ -1,11 +1,11 @@
-"""Steps that change ranks."""
+"""Steps that change ranks, and the proof of a group."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from reconciler.execution.tools import Tools
-from reconciler.state import ContinueRank, ForgetRank, RequestedStop, StartRank, StopRank
+from reconciler.state import ContinueRank, ForgetRank, ProveGroup, RequestedStop, StartRank, StopRank
 from reconciler.wire import node
 
 from .requests import change
@@ -18,8 +18,17 @@ STOPS_KEPT_SECONDS = 600.0
 """Age at which a request to stop is forgotten: the rank is gone, or its node is."""
 
 
+async def prove(step: ProveGroup, tools: Tools) -> str:
+    """Request one completion from a group, and note its success."""
+    seconds = await tools.machines.request_completion(step.node, step.socket)
+    tools.groups.prove(step.replica, step.epoch, tools.clock())
+    text = f"answered in {seconds:.1f} s"
+    if step.moved:
+        text += f"; weights moved {step.moved}, not served for {tools.clock() - step.since:.1f} s"
+    return text
+
+
 async def start(step: StartRank, tools: Tools) -> None:
-    """Start a rank."""
     await change(tools, step.node, node.StartRank(tools.token, step.spec))
 
 

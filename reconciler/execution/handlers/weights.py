@@ -33,5 +33,4 @@ async def fetch(step: FetchWeights, tools: Tools) -> None:
 
 
 async def remove(step: RemoveWeights, tools: Tools) -> None:
-    """Remove weights from a node."""
     await change(tools, step.node, node.RemoveWeights(tools.token, step.path))

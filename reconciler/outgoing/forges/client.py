@@ -88,7 +88,6 @@ class Forge:
         await self._call(self.interface.add(self.project, number, body))
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.client.aclose()
 
     async def _items(self, call: Callable[[int], Call]) -> AsyncIterator[Mapping[str, Any]]:

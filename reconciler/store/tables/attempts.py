@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 from reconciler.state import Attempt, DeploymentName, FaultClass, ReplicaId, Suspicion
 
@@ -44,14 +45,9 @@ class Attempts:
         )
         found: dict[ReplicaId, list[Attempt]] = {}
         for row in rows:
-            attempt = Attempt(
-                epoch=row[2],
-                at=row[3],
-                cause=row[4],
+            attempt = replace(
+                Attempt(*row[2:]),
                 fault=FaultClass(row[5]) if row[5] else None,
-                text=row[6],
-                spec_generations=row[7],
-                served=row[8],
                 suspicion=Suspicion(row[9]),
                 port_taken=bool(row[10]),
                 never_ran=bool(row[11]),

@@ -17,8 +17,6 @@ MESSAGE_CHARACTERS_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """The wanted events."""
-
     after: int = 0
     limit: int = 1000
     kind: str | None = None
@@ -57,16 +55,14 @@ class Events:
         return added
 
     def last(self) -> int:
-        """Return the number of the newest event; 0 if there is none."""
+        """Return the id of the newest event; 0 if there is none. Ids start again in a new store."""
         return int(self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0])
 
     def keys(self) -> set[str]:
-        """Return the keys of all stored events."""
         return {row[0] for row in self._db.execute("SELECT key FROM events WHERE key IS NOT NULL")}
 
     def find(self, wanted: EventFilter) -> list[tuple[int, Event]]:
-        """Return events by number, oldest first: those above ``after`` up to the limit; without ``after``, the
-        newest."""
+        """Return events by id, oldest first: those above ``after`` up to the limit; without ``after``, the newest."""
         order = "ASC" if wanted.after else "DESC"
         rows = self._db.execute(
             "SELECT * FROM (SELECT id, at, kind, name, warning, reason, message, key, revision, hook_at"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from reconciler.state import FaultClass, RefusedBecause, subjects
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.incident import Class, Entry, EntryKind, Incident
 from reconciler.store.bodies import written
+from reconciler.store.connection import Connection, put
 from reconciler.wire.launch import RankId
 
 INCIDENTS_KEPT = 500
@@ -23,8 +23,6 @@ KEPT_SECONDS = 90 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class IncidentFilter:
-    """The wanted incidents."""
-
     id: int | None = None
     kind: str | None = None
     name: str | None = None
@@ -38,13 +36,12 @@ class IncidentFilter:
 class Incidents:
     """The table ``incidents``. Call ``put`` in a transaction."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         self._db = db
 
     def last_id(self) -> int:
         """Return the highest id so far: ids are never reused, even after old incidents were removed."""
-        row = self._db.execute("SELECT value FROM counters WHERE name = 'incident'").fetchone()
-        return int(row[0]) if row else 0
+        return self._db.counter("incident")
 
     def put(self, incidents: Iterable[Incident], now: float) -> None:
         """Write incidents as they are now, and drop settled ones that are too many or too old."""
@@ -55,7 +52,7 @@ class Incidents:
             [(i.id, *i.object, i.opened_at, i.closed_at, i.settled, written(i)) for i in incidents],
         )
         last = max([self.last_id(), *(incident.id for incident in incidents)])
-        self._db.execute("INSERT OR REPLACE INTO counters (name, value) VALUES ('incident', ?)", (last,))
+        put(self._db, "counters", name="incident", value=last)
         self._db.execute(
             "DELETE FROM incidents WHERE settled AND (closed_at < ? OR id NOT IN"
             " (SELECT id FROM incidents WHERE settled ORDER BY id DESC LIMIT ?))",

@@ -32,16 +32,11 @@ class NotificationTable:
             self._bound(notifier)
 
     def _bound(self, notifier: str) -> None:
-        rows = self._db.execute(
-            f"SELECT {_COLUMNS} FROM notices WHERE notifier = ? AND ended_at IS NULL"
-            " ORDER BY at DESC, incident DESC LIMIT -1 OFFSET ?",
-            (notifier, WAITING_MAX),
-        ).fetchall()
-        for row in rows:
-            self._db.execute(
-                "UPDATE notices SET ended_at = at, problem = ? WHERE notifier = ? AND incident = ? AND occasion = ?",
-                (f"more than {WAITING_MAX} messages waited", *row[:3]),
-            )
+        self._db.execute(
+            "UPDATE notices SET ended_at = at, problem = ? WHERE rowid IN (SELECT rowid FROM notices"
+            " WHERE notifier = ? AND ended_at IS NULL ORDER BY at DESC, incident DESC LIMIT -1 OFFSET ?)",
+            (f"more than {WAITING_MAX} messages waited", notifier, WAITING_MAX),
+        )
         self._db.execute(
             "DELETE FROM notices WHERE notifier = ? AND ended_at IS NOT NULL AND rowid NOT IN"
             " (SELECT rowid FROM notices WHERE notifier = ? AND ended_at IS NOT NULL"

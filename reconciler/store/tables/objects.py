@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from reconciler.resources import KINDS, Manifest
 from reconciler.state import Desired, Leaving, ObjectKey
-from reconciler.store.connection import Connection
+from reconciler.store.connection import Connection, put
 
 APPROVALS_KEPT = 100
 
@@ -60,10 +60,7 @@ class Objects:
             # An approval covers the revision in force at that time. Not every revision has its own name: a folder
             # without manifests has the same one each time.
             self._db.execute("DELETE FROM approvals WHERE revision <> ?", (incoming.revision,))
-            self._db.execute(
-                "INSERT OR REPLACE INTO in_force (id, revision, since) VALUES (1, ?, ?)",
-                (incoming.revision, at),
-            )
+            put(self._db, "in_force", id=1, revision=incoming.revision, since=at)
             self._db.execute("DELETE FROM kept")
             self._db.executemany(
                 "INSERT INTO kept (kind, name, manifest) VALUES (?, ?, ?)",
@@ -156,7 +153,6 @@ class Objects:
             )
 
     def approved(self) -> frozenset[str]:
-        """Return the approved revisions."""
         return frozenset(row[0] for row in self._db.execute("SELECT revision FROM approvals"))
 
 

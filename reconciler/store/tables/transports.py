@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 
 from reconciler.state import (
@@ -14,12 +13,13 @@ from reconciler.state import (
     VerbsAttempts,
 )
 from reconciler.state.formed_under import Facts
+from reconciler.store.connection import Connection
 
 
 class Transports:
-    """The tables ``rungs`` and ``verbs_attempts``. Call methods that change them in a transaction."""
+    """The tables ``rungs`` and ``verbs_attempts``. Call ``note`` and ``forget`` in a transaction."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         self._db = db
 
     def note(
@@ -32,7 +32,11 @@ class Transports:
         before it failed to set up RDMA."""
         if failed is not None:
             self._fail(replica, failed)
-        self._count_verbs(wasted_verbs)
+        self._db.executemany(
+            "INSERT INTO verbs_attempts (node, boot_id, count) VALUES (?, ?, 1) ON CONFLICT (node) DO UPDATE"
+            " SET count = iif(boot_id = excluded.boot_id, count + 1, 1), boot_id = excluded.boot_id",
+            list(wasted_verbs),
+        )
 
     def _fail(self, replica: ReplicaId, failure: TransportFailure) -> None:
         self._db.execute(
@@ -44,12 +48,13 @@ class Transports:
             ),
         )  # fmt: skip
 
-    def free(self, replica: ReplicaId, transport: str) -> None:
-        """Allow a transport to be tried again."""
-        self._db.execute(
-            "DELETE FROM rungs WHERE deployment = ? AND replica = ? AND transport = ?",
-            (replica.deployment, replica.index, transport),
-        )
+    def free_transport(self, replica: ReplicaId, transport: str) -> None:
+        """Allow a transport that failed a replica to be tried again."""
+        with self._db.writing():
+            self._db.execute(
+                "DELETE FROM rungs WHERE deployment = ? AND replica = ? AND transport = ?",
+                (replica.deployment, replica.index, transport),
+            )
 
     def forget(self, replica: ReplicaId) -> None:
         """Forget the failed transports of a replica that is no longer wanted."""
@@ -71,13 +76,6 @@ class Transports:
             )
             found[replica] = (*found.get(replica, ()), failure)
         return found
-
-    def _count_verbs(self, wasted_verbs: Iterable[tuple[NodeName, str]]) -> None:
-        self._db.executemany(
-            "INSERT INTO verbs_attempts (node, boot_id, count) VALUES (?, ?, 1) ON CONFLICT (node) DO UPDATE"
-            " SET count = iif(boot_id = excluded.boot_id, count + 1, 1), boot_id = excluded.boot_id",
-            list(wasted_verbs),
-        )
 
     def verbs(self) -> dict[NodeName, VerbsAttempts]:
         """Return the failed set-ups of RDMA on each machine in its boot."""

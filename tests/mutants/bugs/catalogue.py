@@ -701,7 +701,7 @@ CLIMBED = (
     ),
     Mutant(
         "a-boot-gives-nothing-back",
-        transports.Transports._count_verbs,
+        transports.Transports.note,
         respell("iif(boot_id = excluded.boot_id, count + 1, 1)", "count + 1"),
         "a machine that has restarted stays on the slow transport, for attempts of an earlier boot count",
         ("tests/store/test_transports.py",),

@@ -735,7 +735,7 @@ MACHINES = (
     Mutant(
         "a-newer-store-looks-damaged",
         sqlite.Store.__init__,
-        drop(Expr, 2, 11),
+        drop(Expr, 2, 12),
         "after a downgrade the newer version's store is moved away",
         STORE_DAMAGE,
     ),

@@ -38,7 +38,7 @@ from reconciler.runner.decode import inbox
 from reconciler.runner.group import side_channel
 from reconciler.runner.process import progress, watch
 from reconciler.store import copying, sqlite
-from reconciler.store.tables import attempts, notifications
+from reconciler.store.tables import attempts, nodes, notifications
 from tests.mutants.mutant import Mutant
 from tests.mutants.operators import always, become, drop, keep, never, put, respell
 
@@ -186,7 +186,7 @@ OF_THE_STORE = (
     ),
     Mutant(
         "a-reboot-is-noted-unfenced",
-        sqlite.Store.note_reboot,
+        nodes.Reboots.note_reboot,
         put(With, "if True:\n    {it.body[0]}"),
         "a controller that was replaced notes a restart that the next one knows nothing of",
         STORE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ast import AugAssign, BoolOp, Call, Constant, If, Name, Tuple
+from ast import AugAssign, BoolOp, Call, Constant, Dict, If, Name, Tuple
 
 from reconciler.planning.context import memory_ledger, memory_needs, sharding
 from reconciler.planning.nodes import eligible
@@ -108,7 +108,7 @@ PLACED = (
     Mutant(
         "the-store-forgets-unequal-ranks",
         groups.Groups.all,
-        put(Call, "()", 12, 15),
+        put(Dict, "{{**{it}, 'needs': ()}}", 1, 2),
         "after a restart every rank is charged what the largest of its group needs",
         ("tests/store/test_store.py",),
     ),

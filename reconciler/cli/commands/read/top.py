@@ -171,7 +171,7 @@ def _rank(item: answers.RankUsage) -> list[str]:
 
 
 def over_time(series: Sequence[answers.Figures]) -> str:
-    """Return a table of the series of ``wire.figures.ShowMetrics``."""
+    """Return a table of the series of ``wire.admin.ShowMetrics``."""
     return table(PAST_HEADERS, [_figure(each) for each in series])
 
 
