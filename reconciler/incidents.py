@@ -407,7 +407,6 @@ def notification_text(incident: Incident, occasion: Occasion, now: float) -> str
 
 
 def summary(incident: Incident) -> str:
-    """Return the incident on one line."""
     text = what_is_wrong(incident)
     if incident.open and incident.person:
         return f"PERSON NEEDED: {incident.person}" + ("" if text == incident.person else f" ({text})")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from reconciler import status
 from reconciler.planning import plan
 from reconciler.planning.context.guessed_cache import guessed
 from reconciler.planning.context.sharding import STRATEGIES
+from reconciler.planning.context.world import World as PlanningWorld
 from reconciler.resources import LOCAL, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.resources.sync_window import SyncWindow
 from reconciler.state import (
@@ -63,7 +65,10 @@ from reconciler.state import (
 from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.state.machine.weights import FetchWeights, RemoveWeights, folder
 from reconciler.state.plan import SetBack
+from reconciler.state.reports.status import ObjectStatus
 from reconciler.state.rollback import Rollback
+from reconciler.status import Snapshots
+from reconciler.wire.generation import Route
 from reconciler.wire.launch import Exit, Phase, RankId
 from reconciler.wire.node import Gone, ModelReport, NodeReport, RankReport
 from reconciler.wire.prompts import QuarantinedPrompt
@@ -85,6 +90,9 @@ TINY: dict[str, Any] = {
 
 HOOK = "http://localhost/hook"
 """Where a notifier's messages go that nobody sends."""
+
+
+S = TypeVar("S")
 
 
 def manifest(kind: type[Any], name: str, labels: dict[str, str] | None = None, **spec: Any) -> Any:
@@ -380,6 +388,42 @@ class World:
         self.within_reach = frozenset(self.agents - self.lost.keys() - given_up)
         return plan(self.desired(), self.observed(), self.memory(), self.now, "entropy")
 
+    def seen(self) -> PlanningWorld:
+        """What the rules of a pass ask."""
+        return PlanningWorld(self.desired(), self.observed(), self.memory(), self.now, "entropy")
+
+    def snapshots(self, decided: Plan | None = None) -> Snapshots:
+        """What statuses are made from, with the next plan unless another is given."""
+        decided = self.plan() if decided is None else decided
+        return Snapshots(self.desired(), self.observed(), self.memory(), decided, self.now)
+
+    def statuses(self, decided: Plan | None = None) -> dict[ObjectKey, ObjectStatus]:
+        return status.statuses(self.snapshots(decided), {})
+
+    def routes(self, decided: Plan | None = None) -> tuple[Route, ...]:
+        decided = self.plan() if decided is None else decided
+        return status.routes(self.desired(), self.observed(), self.memory(), decided)
+
+    def done(self, kind: type[S]) -> list[S]:
+        """The steps of a kind that were obeyed."""
+        return [step for step in self.history if isinstance(step, kind)]
+
+    def did(self) -> list[str]:
+        """The names of the steps that were obeyed."""
+        return [type(step).__name__ for step in self.history]
+
+    def forming(self) -> AllocateEpoch:
+        """The only step of the next plan, which forms a group."""
+        (step,) = self.plan().steps
+        assert isinstance(step, AllocateEpoch)
+        return step
+
+    def act(self, passes: int = 1) -> None:
+        """Plan and obey, without an end in sight."""
+        for _ in range(passes):
+            for step in self.plan().steps:
+                self.obey(step)
+
     def settle(self, passes: int = 30) -> Plan:
         """Plan and obey until nothing changes any more; the last plan."""
         for _ in range(passes):
@@ -642,6 +686,9 @@ class World:
     def replica(self, name: str = "tiny", index: int = 0) -> ReplicaId:
         return ReplicaId(DeploymentName(name), index)
 
+    def group(self, name: str = "tiny", index: int = 0) -> GroupRecord:
+        return self.groups[self.replica(name, index)]
+
     def given_up(self) -> set[RankId]:
         """The ranks that SIGKILL has not ended in time."""
         return {
@@ -659,3 +706,9 @@ def _replica(rank_id: RankId) -> ReplicaId:
 def two_nodes(**spec: Any) -> World:
     """The quickstart's cluster."""
     return World([node("node-a"), node("node-b"), model(), deployment(**spec)])
+
+
+def settled(world: World) -> World:
+    """The same world, when there is nothing left to do."""
+    world.settle()
+    return world

@@ -134,7 +134,7 @@ def _again(in_force: InForce) -> Incoming:
 
 def _removal(incoming: Incoming, operations: Operations, live: Live, now: float) -> Removal:
     laid = overlay(incoming.manifests.values(), operations.items, now).manifests
-    keys = [ObjectKey(each.kind, each.metadata.name) for each in laid]
+    keys = [ObjectKey.of(each) for each in laid]
     return removal(live.objects, keys, live.serving, incoming.allowed)
 
 

@@ -26,7 +26,7 @@ class Overlaid:
 
 def overlay(manifests: Iterable[Manifest], operations: Iterable[Operation], now: float) -> Overlaid:
     """Return ``manifests`` with ``operations`` at ``now``, in seconds since the Unix epoch."""
-    wishes = {_key(manifest): manifest for manifest in manifests}
+    wishes = {ObjectKey.of(manifest): manifest for manifest in manifests}
     result, order = dict(wishes), list(VERBS)
     ordered = sorted(operations, key=lambda each: (order.index(each.spec.verb), each.metadata.name))
     effects = tuple(Effect(operation, _lay(operation, wishes, result, now)) for operation in ordered)
@@ -98,7 +98,3 @@ def _without_names(frozen: Manifest, taken: set[str]) -> Manifest:
         return frozen
     free = tuple(alias for alias in frozen.spec.serving.aliases if alias not in taken)
     return _with_spec(frozen, serving=frozen.spec.serving.model_copy(update={"aliases": free}))
-
-
-def _key(manifest: Manifest) -> ObjectKey:
-    return ObjectKey(manifest.kind, manifest.metadata.name)

@@ -8,7 +8,7 @@ does not ask here.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reconciler.resources import Manifest, ModelDeployment
@@ -24,10 +24,8 @@ Manifests = Mapping[ObjectKey, Manifest]
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The part of a revision that comes into force."""
+    """What sync windows keep out of a revision."""
 
-    revision: str
-    manifests: tuple[Manifest, ...]
     held: HeldChanges | None = None
     kept: Mapping[ObjectKey, Manifest | None] = field(default_factory=dict)
     """The objects that stay as they were; None for a new object that stays out."""
@@ -38,40 +36,29 @@ class Admitted:
 def admit(
     revision: str, in_force: Manifests, incoming: Manifests, overridden: Iterable[str], now: float
 ) -> Admitted:
-    """Return the part of ``incoming`` that comes into force at ``now``, in seconds since the Unix epoch.
+    """Return what is kept out of ``incoming`` at ``now``, in seconds since the Unix epoch.
 
     The windows of ``in_force`` decide, so that a commit cannot remove the window that holds it. ``overridden``: names
     of windows that let everything in for now.
     """
     if not any(isinstance(each, SyncWindow) for each in in_force.values()):
-        return Admitted(revision, tuple(incoming.values()))  # without a look at each of a thousand objects
+        return Admitted()  # without a look at each of a thousand objects
     changed = [key for key in {**in_force, **incoming} if in_force.get(key) != incoming.get(key)]
     gate = _Gate(in_force, frozenset(overridden), now)
     found = {key: held for key in changed if (held := gate.held(key, incoming.get(key))) is not None}
     if not found:
-        return Admitted(revision, tuple(incoming.values()))
+        return Admitted()
     _hold_takers(found, changed, in_force, incoming)
     kept = {key: in_force.get(key) for key in found}
-    merged = {key: manifest for key, manifest in {**incoming, **kept}.items() if manifest is not None}
     changes = tuple(sorted(found.values(), key=lambda each: each.object))
-    return Admitted(
-        revision,
-        tuple(merged.values()),
-        HeldChanges(revision, changes),
-        kept,
-        nothing=len(found) == len(changed),
-    )
+    return Admitted(HeldChanges(revision, changes), kept, nothing=len(found) == len(changed))
 
 
 def refused_operations(
     manifests: Manifests, begun: Iterable[Operation], overridden: Collection[str], now: float
 ) -> list[str]:
     """Return a sentence for each operation that may not begin at ``now``, because of windows among ``manifests``."""
-    windows = sorted(
-        (each for each in manifests.values() if isinstance(each, SyncWindow)),
-        key=lambda each: each.metadata.name,
-    )
-    found = []
+    windows, found = _windows(manifests), []
     for operation in begun:
         target = operation.spec.target
         object = manifests.get(ObjectKey(target.kind, target.name))
@@ -88,6 +75,11 @@ def refused_operations(
             what = f"{operation.spec.verb} of {target} is refused by {held.named}{held.end}"
             found.append(f"{what}; to do it now, first: {held.command}")
     return found
+
+
+def _windows(manifests: Manifests) -> list[SyncWindow]:
+    found = (each for each in manifests.values() if isinstance(each, SyncWindow))
+    return sorted(found, key=lambda each: each.metadata.name)
 
 
 def _hold_takers(
@@ -127,8 +119,7 @@ class _Gate:
         self._in_force = in_force
         self._overridden = overridden
         self._now = now
-        windows = (each for each in in_force.values() if isinstance(each, SyncWindow))
-        self._windows = tuple(sorted(windows, key=lambda each: each.metadata.name))
+        self._windows = _windows(in_force)
         self._answers: dict[tuple[str, ...], tuple[tuple[str, ...], float | None] | None] = {}
         """Answers of ``closed`` by the names of an object's windows."""
 
@@ -137,11 +128,11 @@ class _Gate:
         about = [each for each in (self._in_force.get(key), incoming) if each is not None]
         if key.kind == "Model":
             about += self._users(key.name)
-        mine = tuple(
+        mine = [
             window
             for window in self._windows
             if key == ("SyncWindow", window.metadata.name) or any(window.spec.names(each) for each in about)
-        )
+        ]
         names = tuple(window.metadata.name for window in mine)
         if names not in self._answers:
             self._answers[names] = closed(mine, self._overridden, self._now)
@@ -155,11 +146,10 @@ class _Gate:
 
 
 def closed(
-    windows: Iterable[SyncWindow], overridden: frozenset[str], now: float
+    windows: Sequence[SyncWindow], overridden: frozenset[str], now: float
 ) -> tuple[tuple[str, ...], float | None] | None:
     """Return the windows that keep changes out at ``now``, and when they will let them in by themselves; None if they
     already do. To let changes in now, all these windows must be overridden. The time is None if none is near."""
-    windows = tuple(windows)
     names: tuple[str, ...] = ()
     while blocker := _blocker(windows, overridden | {*names}, now):
         names += (blocker[0],)
@@ -175,7 +165,7 @@ def closed(
 
 
 def _blocker(
-    windows: tuple[SyncWindow, ...], overridden: frozenset[str], now: float
+    windows: Sequence[SyncWindow], overridden: frozenset[str], now: float
 ) -> tuple[str, float] | None:
     """Return a window that keeps changes out, and the time of the next look; None if there is none."""
     for window in windows:

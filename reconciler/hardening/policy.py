@@ -15,6 +15,7 @@ from ipaddress import IPv4Address
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import settings
 from reconciler.planning.transport.lan_addresses import known_address
+from reconciler.planning.transport.link_addresses import all_addresses
 from reconciler.resources import End
 from reconciler.state import NodeName
 
@@ -99,7 +100,7 @@ def _cables(world: World, name: NodeName, unknown: list[str]) -> Iterator[CableP
 
 def _address(world: World, end: End) -> str:
     """Return the address that an end should have; without a pool, the one that it has."""
-    planned = world.once(settings.addresses_of_links).get(end)
+    planned = world.desired.once(all_addresses).get(end)
     if planned is not None:
         return str(planned.ip)
     seen = world.node(NodeName(end.node)).facts.ports

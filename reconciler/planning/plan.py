@@ -40,7 +40,7 @@ from reconciler.state.slices import Slices, whole
 
 from . import removal, safety
 from .context import reboot_requests
-from .context.decision import NOTHING, Decision, combined
+from .context.decision import NOTHING, Decision, combined, wait
 from .context.reservations import Reservations
 from .context.view import View, look
 from .context.world import World, due
@@ -71,8 +71,8 @@ def plan_in_slices(
     kept_out = safety.held_revision(desired) + safety.unwritable(memory) + safety.locked(memory, now)
     if not desired.revision and not desired.stopping:
         # The desired state is not known. Taking it for empty would stop everything that runs.
-        unread = Waiting(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")
-        return combined((kept_out, Decision(waiting=(unread,))))
+        unread = wait(CLUSTER, WaitingFor.SOURCE, "the manifests have not been read yet")
+        return combined((kept_out, unread))
     draft = Draft(
         reboot_requests.with_reboots_drained(World(desired, observed, memory, now, entropy)),
         (kept_out,),
@@ -274,11 +274,7 @@ def view_of(taken: Reservations, name: ReplicaId) -> View:
     return look(taken.world, taken.ledger, name, targets.target(taken.world, name))
 
 
-def _one_restart(plan: Plan, memory: Memory, now: float) -> Plan:
-    return one_restart(plan)
-
-
-def one_restart(plan: Plan) -> Plan:
+def one_restart(plan: Plan, memory: Memory, now: float) -> Plan:
     """Keep one restart of a machine: a second one is considered again when the first machine is back."""
     later = [step for step in plan.steps if isinstance(step, RebootNode)][1:]
     return replace(plan, steps=tuple(step for step in plan.steps if step not in later)) if later else plan
@@ -323,7 +319,7 @@ WRITTEN = (
 
 GATES: tuple[Gate, ...] = (
     Gate(
-        _one_restart,
+        one_restart,
         "several stages restart machines: only the complete plan shows that two would go at once",
     ),
     Gate(

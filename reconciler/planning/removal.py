@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.state import RemoveObject, Waiting, WaitingFor
+from reconciler.state import RemoveObject, WaitingFor
 from reconciler.state.identity import ObjectKey
 
-from .context.decision import Decision
+from .context.decision import Decision, wait
 from .context.lost_nodes import is_lost
 from .context.world import World
 
@@ -16,11 +16,11 @@ def decide(world: World, key: ObjectKey) -> Decision:
     """Take an object out of the inventory, or say what it waits for."""
     step = RemoveObject(key)
     if step.subject in world.memory.in_flight:
-        return Decision(waiting=(Waiting(key, WaitingFor.STEP, f"{key} is being removed"),))
+        return wait(key, WaitingFor.STEP, f"{key} is being removed")
     left = next(_remaining(world, key), None)
     if left is None:
         return Decision(steps=(step,))
-    return Decision(waiting=(Waiting(key, WaitingFor.REMOVAL, f"{key} is being removed: {left}"),))
+    return wait(key, WaitingFor.REMOVAL, f"{key} is being removed: {left}")
 
 
 def _remaining(world: World, key: ObjectKey) -> Iterator[str]:

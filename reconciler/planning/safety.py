@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from reconciler.state import (
-    Desired,
-    Memory,
-    Refusal,
-    RefusedBecause,
-    Waiting,
-    WaitingFor,
-)
+from reconciler.state import Desired, Memory, Refusal, RefusedBecause, Waiting, WaitingFor
 from reconciler.state.identity import CLUSTER
 
-from .context.decision import Decision
+from .context.decision import Decision, wait
 
 LOCK_SECONDS = 1.0
 """Seconds until a locked store is tried again."""
@@ -52,4 +45,4 @@ def locked(memory: Memory, now: float) -> Decision:
     if not memory.locked:
         return Decision()
     text = f"{memory.locked} (lsof shows which one); writing is tried every second, and all else goes on"
-    return Decision(waiting=(Waiting(CLUSTER, WaitingFor.STORE, text, now + LOCK_SECONDS),))
+    return wait(CLUSTER, WaitingFor.STORE, text, now + LOCK_SECONDS)

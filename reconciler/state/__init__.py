@@ -53,13 +53,13 @@ from .observed import (
     ServedCertificate,
     most_informative,
 )
-from .outcome import Outcome
 from .plan import (
     AdoptGroup,
     AllocateEpoch,
     ContinueRank,
     ForgetRank,
     FreeTransport,
+    Outcome,
     Plan,
     ProveGroup,
     Refusal,

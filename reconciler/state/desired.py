@@ -37,7 +37,6 @@ class Hold:
     removes: tuple[ObjectKey, ...]
     """The objects in force that it lacks, in the order of kinds and names."""
     of: int
-    """Number of objects in force."""
     over: str = ""
     """The revision in force; empty where it is not needed."""
     unsaid: tuple[ObjectKey, ...] = ()
@@ -113,10 +112,6 @@ PLANNED = (Node, Fabric, Model, ModelDeployment, Gateway, Notifier)
 """The kinds that have their own field in ``Desired``."""
 
 
-def _key(manifest: Manifest) -> ObjectKey:
-    return ObjectKey(manifest.kind, manifest.metadata.name)
-
-
 @dataclass(frozen=True)
 class Desired(Asked):
     """The manifests in force."""
@@ -141,7 +136,6 @@ class Desired(Asked):
     operations: str = ""
     """Commit of the operations that are laid over the manifests; empty if there are none."""
     effects: tuple[Effect, ...] = ()
-    """Every operation with its standing."""
     operations_rejection: Rejection | None = None
     """Newer operations that are not in force because they are wrong."""
     stopping: bool = False
@@ -162,7 +156,7 @@ class Desired(Asked):
             },
             gateway=gateways[0] if gateways else None,
             notifiers={m.metadata.name: m for m in manifests if isinstance(m, Notifier)},
-            others={_key(m): m for m in manifests if not isinstance(m, PLANNED)},
+            others={ObjectKey.of(m): m for m in manifests if not isinstance(m, PLANNED)},
         )
 
     def stopped(self) -> Desired:
@@ -180,7 +174,7 @@ class Desired(Asked):
         if self.gateway is not None:
             manifests.append(self.gateway)
         manifests += self.notifiers.values()
-        return {_key(m): m for m in (*manifests, *self.others.values())}
+        return {ObjectKey.of(m): m for m in (*manifests, *self.others.values())}
 
     def replicas(self) -> Mapping[ReplicaId, ModelDeployment]:
         """Return every replica that should run, with its deployment."""

@@ -159,7 +159,6 @@ class TransportFailure:
 
     transport: str
     facts: Facts
-    """The facts under which it failed."""
     at: float
     text: str
     """The reason, for people."""

@@ -33,7 +33,6 @@ class FormedSpec:
 
     @classmethod
     def of(cls, deployment: ModelDeployment, model: Model) -> Self:
-        """Return the part of the spec of a deployment with its Model."""
         text = json.dumps(_body(deployment.spec, model), sort_keys=True, separators=(",", ":"))
         return cls(text, *_decoded(text))
 

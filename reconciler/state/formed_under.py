@@ -33,7 +33,6 @@ class Facts(tuple[tuple[Fact, str], ...]):
 
     @classmethod
     def of(cls, facts: Mapping[Fact, str]) -> Self:
-        """Return facts as records keep them."""
         return cls(sorted(facts.items(), key=lambda each: str(each[0])))
 
     @classmethod

@@ -46,7 +46,6 @@ class HeldChanges:
     """The changes of the newest revision that windows keep out."""
 
     revision: str
-    """The newest revision."""
     changes: tuple[HeldChange, ...]
     """The changes, in the order of kinds and names."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType
+from typing import NamedTuple, NewType, Self
+
+from reconciler.resources import Manifest
 
 NodeName = NewType("NodeName", str)
 DeploymentName = NewType("DeploymentName", str)
@@ -13,6 +15,10 @@ class ObjectKey(NamedTuple):
 
     kind: str
     name: str
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Self:
+        return cls(manifest.kind, manifest.metadata.name)
 
     def __str__(self) -> str:
         return f"{self.kind.lower()}/{self.name}"

@@ -79,7 +79,6 @@ class GroupRecord:
     """The memory charged to its ranks was a guess when it was formed."""
 
     def rank_id(self, rank: int) -> RankId:
-        """Return the id of one of its ranks."""
         return RankId(self.replica.deployment, self.replica.index, self.epoch, rank)
 
     @property
@@ -89,7 +88,6 @@ class GroupRecord:
 
     @property
     def rank_ids(self) -> tuple[RankId, ...]:
-        """Return the ids of its ranks in order."""
         return tuple(self.rank_id(rank) for rank in range(len(self.members)))
 
 
@@ -114,7 +112,6 @@ class StepFailure:
 
     @property
     def counted(self) -> int:
-        """Return the number of attempts that count."""
         return self.attempts - self.unwritten
 
 
@@ -123,7 +120,6 @@ class RequestedStop:
     """A request to a rank to end."""
 
     gone_by: float
-    """The end of its grace period."""
     void_at: float
     """Time after which the request counts as lost, and is repeated."""
     symptom: Symptom | None = None
@@ -140,7 +136,6 @@ class Leaving:
     """An object whose manifest is gone: it stays in the inventory until nothing of it is left."""
 
     manifest: Manifest
-    """Manifest that was last in force."""
     generation: int
     since: float
     """Time at which a revision without it came into force, in seconds since the Unix epoch."""
@@ -232,7 +227,6 @@ class Memory(Stored, Volatile):
 
     @cached_property
     def members(self) -> frozenset[NodeName]:
-        """Return the nodes of all groups."""
         return frozenset(name for group in self.groups.values() for name in group.members)
 
     @cached_property

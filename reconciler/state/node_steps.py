@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from reconciler.resources import LOCAL, Access
 from reconciler.wire.repair import Change
@@ -11,11 +12,16 @@ from .faults import Reboot
 from .identity import NodeName, ObjectKey
 
 
+@dataclass(frozen=True, slots=True)
 class _OfNode:
     """Common part of steps about a node."""
 
-    __slots__ = ()
+    verb: ClassVar[str]
     node: NodeName
+
+    @property
+    def key(self) -> str:
+        return f"{self.verb}/{self.node}"
 
     @property
     def subject(self) -> str:
@@ -32,15 +38,11 @@ class _OfNode:
 class StartAgent(_OfNode):
     """Start the agent of a node."""
 
-    node: NodeName
+    verb: ClassVar[str] = "start-agent"
     access: Access = LOCAL
     """The access to the node: later controllers have to find the agent even without a manifest."""
     replaces: str = ""
     """The running agent that is replaced; it ends as soon as its successor serves. Ranks continue."""
-
-    @property
-    def key(self) -> str:
-        return f"start-agent/{self.node}"
 
     def __str__(self) -> str:
         if self.replaces:
@@ -52,11 +54,7 @@ class StartAgent(_OfNode):
 class StopAgent(_OfNode):
     """End the agent of a node that is no longer wanted and has no rank left."""
 
-    node: NodeName
-
-    @property
-    def key(self) -> str:
-        return f"stop-agent/{self.node}"
+    verb: ClassVar[str] = "stop-agent"
 
     def __str__(self) -> str:
         return f"stop the agent of {self.node}"
@@ -66,13 +64,9 @@ class StopAgent(_OfNode):
 class ForgetAgent(_OfNode):
     """Stop expecting an agent on a node that is no longer wanted, and has none or has not answered for too long."""
 
-    node: NodeName
+    verb: ClassVar[str] = "forget-agent"
     left: str = ""
     """The leftovers that may remain there, for people; empty if there are none."""
-
-    @property
-    def key(self) -> str:
-        return f"forget-agent/{self.node}"
 
     def __str__(self) -> str:
         return f"expect no agent on {self.node} any more{f': {self.left}' if self.left else ''}"
@@ -82,12 +76,8 @@ class ForgetAgent(_OfNode):
 class EmptyNode(_OfNode):
     """Note that a machine will be restarted as soon as nothing runs on it; from now on it is drained."""
 
-    node: NodeName
+    verb: ClassVar[str] = "empty"
     reboot: Reboot
-
-    @property
-    def key(self) -> str:
-        return f"empty/{self.node}"
 
     def __str__(self) -> str:
         return f"drain {self.node} for a restart"
@@ -97,27 +87,28 @@ class EmptyNode(_OfNode):
 class RebootNode(_OfNode):
     """Restart a machine: the most expensive remedy. One at a time in the whole cluster."""
 
-    node: NodeName
+    verb: ClassVar[str] = "reboot"
     reboot: Reboot
     on_request: bool = False
     """True if a person requested it: after a failure it is tried again."""
-
-    @property
-    def key(self) -> str:
-        return f"reboot/{self.node}"
 
     def __str__(self) -> str:
         return f"restart {self.node} ({self.reboot.reason})"
 
 
+@dataclass(frozen=True, slots=True)
 class _OfSettings(_OfNode):
     """Common part of steps that run in parallel to those about the node's agent."""
 
-    __slots__ = ()
+    id: str
+    """The id, which is equal for equal changes in the same boot."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.verb}/{self.node}/{self.id}"
 
     @property
     def subject(self) -> str:
-        """Return the subject of the step, for ``Memory.in_flight``."""
         return f"repair/{self.node}"
 
 
@@ -125,17 +116,10 @@ class _OfSettings(_OfNode):
 class RepairNode(_OfSettings):
     """Change settings of a machine. The machine undoes them unless they are confirmed in time."""
 
-    node: NodeName
-    id: str
-    """The id, which is equal for equal changes in the same boot."""
+    verb: ClassVar[str] = "repair"
     boot_id: str
     changes: tuple[Change, ...]
     why: str
-    """The problem, for people."""
-
-    @property
-    def key(self) -> str:
-        return f"repair/{self.node}/{self.id}"
 
     def __str__(self) -> str:
         typed = "; ".join(" ".join(change.argv) for change in self.changes)
@@ -146,12 +130,7 @@ class RepairNode(_OfSettings):
 class ConfirmRepair(_OfSettings):
     """Confirm new settings of a machine, after it was reached again and its facts show that the settings helped."""
 
-    node: NodeName
-    id: str
-
-    @property
-    def key(self) -> str:
-        return f"confirm-repair/{self.node}/{self.id}"
+    verb: ClassVar[str] = "confirm-repair"
 
     def __str__(self) -> str:
         return f"keep the new settings of {self.node}"
@@ -164,7 +143,6 @@ class _OfRuntime(_OfNode):
 
     @property
     def subject(self) -> str:
-        """Return the subject of the step, for ``Memory.in_flight``."""
         return f"runtime/{self.node}"
 
 
@@ -172,11 +150,7 @@ class _OfRuntime(_OfNode):
 class BuildRuntime(_OfRuntime):
     """Build the managed runtime of this version on a node. Parts that were sent before are not sent again."""
 
-    node: NodeName
-
-    @property
-    def key(self) -> str:
-        return f"build-runtime/{self.node}"
+    verb: ClassVar[str] = "build-runtime"
 
     def __str__(self) -> str:
         return f"build the runtime of {self.node}"
@@ -186,13 +160,8 @@ class BuildRuntime(_OfRuntime):
 class PruneRuntimes(_OfRuntime):
     """Remove the unused runtimes of a node, except for its own and the last one before that."""
 
-    node: NodeName
+    verb: ClassVar[str] = "prune-runtimes"
     runtime: str
-    """Key of the current runtime."""
-
-    @property
-    def key(self) -> str:
-        return f"prune-runtimes/{self.node}"
 
     def __str__(self) -> str:
         return f"remove old runtimes of {self.node}"

@@ -40,7 +40,6 @@ class Ends:
     here: str = ""
     there: str = ""
     port: int = 0
-    """Port of the SSH server there."""
     jumps: tuple[Jump, ...] = ()
     """The jump hosts of the connection, in order."""
     inner: tuple[str, int] = ("", 0)
@@ -71,11 +70,9 @@ class NodeObservation(Asked):
     problem: str = ""
     """Why there is no contact, for people."""
     facts: MachineFacts = field(default_factory=MachineFacts)
-    """Facts from its probes."""
     facts_link: int = 0
     """Number of the connection over which they were reported, as ``link``."""
     ends: Ends = Ends()
-    """Ends of the last connection."""
     skew_seconds: float = 0.0
     """Seconds by which the node's clock is ahead of the controller's; negative if it is behind. Differences within the
     time of an answer count as 0."""
@@ -127,8 +124,12 @@ class ObservedRank:
 
     @cached_property
     def replica(self) -> ReplicaId:
-        """Return the replica of this rank."""
         return ReplicaId(DeploymentName(self.report.id.deployment), self.report.id.replica)
+
+    @property
+    def title(self) -> str:
+        """Return its name, for people, wherever it is."""
+        return f"rank {self.report.id.rank} of {self.replica}, epoch {self.report.id.epoch}"
 
     @property
     def alive(self) -> bool:
@@ -248,7 +249,6 @@ class LimitsObservation:
     """The counting of keys' limits by a gateway, where there are several gateways or a store for limits."""
 
     gateways: int
-    """Number of gateways."""
     store: str = ""
     """The store's address; empty if none is declared."""
     shared: bool = False
@@ -300,7 +300,6 @@ class GatewayObservation:
     door: FrontDoor | None = None
     """None if it was not asked yet."""
     usage: tuple[KeyUsage, ...] = ()
-    """The use of keys."""
     limits: LimitsObservation | None = None
     """None where this gateway alone counts, or there are no limits."""
     keys: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
 from reconciler.wire.launch import LaunchSpec, RankId
 
@@ -17,11 +18,16 @@ from .node_steps import NodeStep
 from .rollback import Rollback
 
 
+@dataclass(frozen=True, slots=True)
 class _OfReplica:
     """Common part of steps about a replica. Steps of one subject never run in parallel to a new decision about it."""
 
-    __slots__ = ()
+    verb: ClassVar[str]
     replica: ReplicaId
+
+    @property
+    def key(self) -> str:
+        return f"{self.verb}/{self.replica}"
 
     @property
     def subject(self) -> str:
@@ -35,10 +41,30 @@ class _OfReplica:
 
 
 @dataclass(frozen=True, slots=True)
+class _OfRank(_OfReplica):
+    """Common part of steps about a rank that was started."""
+
+    node: NodeName
+    id: RankId
+
+    @property
+    def key(self) -> str:
+        return f"{self.verb}/{self.id}"
+
+    @property
+    def who(self) -> str:
+        return _rank_text(self.replica, self.node, self.id)
+
+
+def _rank_text(replica: ReplicaId, node: NodeName, id: RankId) -> str:
+    return f"rank {id.rank} of {replica} on {node}, epoch {id.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
 class AllocateEpoch(_OfReplica):
     """Write a new group to the store. From then on, every rank of an older epoch is a leftover."""
 
-    replica: ReplicaId
+    verb: ClassVar[str] = "allocate"
     group: GroupRecord
     cause: Cause
     detail: str
@@ -56,13 +82,11 @@ class AllocateEpoch(_OfReplica):
     never_ran: bool = False
     """``Attempt.never_ran``."""
     failed: TransportFailure | None = None
-    """The transport that is given up with this step."""
     wasted_verbs: tuple[tuple[NodeName, str], ...] = ()
     """The machines, and their boots, on which the group before it failed to set up RDMA."""
 
     @property
     def attempt(self) -> Attempt:
-        """Return the attempt for the store."""
         return Attempt(
             epoch=self.group.epoch,
             at=self.group.created_at,
@@ -76,10 +100,6 @@ class AllocateEpoch(_OfReplica):
             never_ran=self.never_ran,
         )
 
-    @property
-    def key(self) -> str:
-        return f"allocate/{self.replica}"
-
     def __str__(self) -> str:
         place = ", ".join(self.group.members)
         if self.cause in (Cause.TRANSPORT_FAILED, Cause.TRANSPORT_BACK):
@@ -92,12 +112,8 @@ class AllocateEpoch(_OfReplica):
 class AdoptGroup(_OfReplica):
     """Write a running group to the store, which does not know it."""
 
-    replica: ReplicaId
+    verb: ClassVar[str] = "adopt"
     group: GroupRecord
-
-    @property
-    def key(self) -> str:
-        return f"adopt/{self.replica}"
 
     def __str__(self) -> str:
         places = ", ".join(self.group.members)
@@ -108,7 +124,6 @@ class AdoptGroup(_OfReplica):
 class StartRank(_OfReplica):
     """Start one rank of the current epoch."""
 
-    replica: ReplicaId
     node: NodeName
     spec: LaunchSpec
 
@@ -117,74 +132,52 @@ class StartRank(_OfReplica):
         return f"start/{self.spec.id}"
 
     def __str__(self) -> str:
-        return f"start rank {self.spec.id.rank} of {self.replica} on {self.node}, epoch {self.spec.id.epoch}"
+        return f"start {_rank_text(self.replica, self.node, self.spec.id)}"
 
 
 @dataclass(frozen=True, slots=True)
-class StopRank(_OfReplica):
+class StopRank(_OfRank):
     """Ask a rank to end, and kill it if it has not ended after ``grace_seconds``."""
 
-    replica: ReplicaId
-    node: NodeName
-    id: RankId
+    verb: ClassVar[str] = "stop"
     grace_seconds: float
     reason: str
     symptom: Symptom | None = None
     """The symptom for which its group counts as dead; None if the group is fine."""
 
-    @property
-    def key(self) -> str:
-        return f"stop/{self.id}"
-
     def __str__(self) -> str:
-        return f"stop rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch} ({self.reason})"
+        return f"stop {self.who} ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True)
-class ContinueRank(_OfReplica):
+class ContinueRank(_OfRank):
     """Continue a rank that was stopped by a signal. This needs no new epoch."""
 
-    replica: ReplicaId
-    node: NodeName
-    id: RankId
-
-    @property
-    def key(self) -> str:
-        return f"continue/{self.id}"
+    verb: ClassVar[str] = "continue"
 
     def __str__(self) -> str:
-        who = f"rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch}"
-        return f"continue {who}, which was stopped by a signal"
+        return f"continue {self.who}, which was stopped by a signal"
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetRank(_OfReplica):
+class ForgetRank(_OfRank):
     """Remove a node's files of a rank that ended some epochs ago."""
 
-    replica: ReplicaId
-    node: NodeName
-    id: RankId
+    verb: ClassVar[str] = "forget"
 
     @property
     def subject(self) -> str:
         """Return a separate subject, because an ended rank does not affect other decisions about the replica."""
         return f"rank/{self.id}"
 
-    @property
-    def key(self) -> str:
-        return f"forget/{self.id}"
-
     def __str__(self) -> str:
-        return (
-            f"remove the files of rank {self.id.rank} of {self.replica} on {self.node}, epoch {self.id.epoch}"
-        )
+        return f"remove the files of {self.who}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProveGroup(_OfReplica):
     """Have rank 0 answer one real request. The group gets requests only afterwards."""
 
-    replica: ReplicaId
     epoch: int
     node: NodeName
     socket: str
@@ -210,14 +203,9 @@ class ProveGroup(_OfReplica):
 class SetBack(_OfReplica):
     """Serve the previous spec again, because the new one did not come up."""
 
-    replica: ReplicaId
+    verb: ClassVar[str] = "set-back"
     rollback: Rollback
     changes: str
-    """The changes in the new spec, for people."""
-
-    @property
-    def key(self) -> str:
-        return f"set-back/{self.replica}"
 
     def __str__(self) -> str:
         return (
@@ -227,7 +215,6 @@ class SetBack(_OfReplica):
 
     @property
     def doing(self) -> str:
-        """Return the remedy, for incidents."""
         return f"the change is taken back ({self.changes}): the spec before is served again"
 
 
@@ -235,7 +222,6 @@ class SetBack(_OfReplica):
 class FreeTransport(_OfReplica):
     """Forgive a transport that had failed: one of its facts has changed, a request was to blame, or it serves again."""
 
-    replica: ReplicaId
     transport: str
     changed: str
     """The changed fact or other reason, for people."""
@@ -252,11 +238,7 @@ class FreeTransport(_OfReplica):
 class ReleaseReplica(_OfReplica):
     """Remove a replica that is no longer wanted, and has no rank left, from the store."""
 
-    replica: ReplicaId
-
-    @property
-    def key(self) -> str:
-        return f"release/{self.replica}"
+    verb: ClassVar[str] = "release"
 
     def __str__(self) -> str:
         return f"release {self.replica}"
@@ -339,7 +321,6 @@ class Refusal:
 
     @property
     def told(self) -> str:
-        """Return the reason with the steps, for people."""
         return told(self.text, self.person)
 
 
@@ -360,3 +341,19 @@ class Plan:
     def settled(self) -> bool:
         """Return whether there is nothing to do or to wait for. Serving groups may still wait for an improvement."""
         return not self.steps and all(waiting.reason is WaitingFor.QUIET for waiting in self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One executed step. ``problem`` is empty if it was done."""
+
+    step: Step
+    seconds: float
+    problem: str = ""
+    detail: str = ""
+    """Additional information about a successful step."""
+
+    @property
+    def done(self) -> bool:
+        """Return whether the step had its effect, or found it already there."""
+        return not self.problem

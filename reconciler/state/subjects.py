@@ -39,7 +39,6 @@ class LinkSubject:
 
     @property
     def nodes(self) -> tuple[NodeName, NodeName]:
-        """Return both nodes."""
         return self.one, self.other
 
 

@@ -28,9 +28,8 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         text = "the key is revoked: requests with it are refused; delete it when nobody has to know why"
         return Readiness(False, "Revoked", text, extra)
     if expires is not None and expires <= snapshots.now:
-        return Readiness(
-            False, "Expired", "the key has expired: remove it, or set a later time in spec.expires", extra
-        )
+        text = "the key has expired: remove it, or set a later time in spec.expires"
+        return Readiness(False, "Expired", text, extra)
     missing = [model for model in spec.models if model not in snapshots.desired.deployments]
     if missing:
         text = f"there is no ModelDeployment {', '.join(missing)}: add it, or remove it from spec.models"

@@ -62,7 +62,6 @@ class ByObject:
 
     @classmethod
     def of(cls, desired: Desired, plan: Plan) -> ByObject:
-        """Sort a plan, and the cables of its manifests."""
         ends: dict[str, list[End]] = {}
         for fabric in desired.fabrics.values():
             for link in fabric.spec.cables:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from reconciler.errors import few_names
 from reconciler.resources.gateway import GatewayTls
+from reconciler.resources.operation import written_moment
 from reconciler.state import ServedCertificate
 from reconciler.wire import objects
 
@@ -40,10 +41,9 @@ def steps(tls: GatewayTls) -> str:
 
 
 def as_json(seen: ServedCertificate | None) -> objects.Certificate | None:
-    """Return a certificate as the status shows it."""
     if seen is None:
         return None
-    expires = None if seen.expires_at is None else _date(seen.expires_at, "seconds")
+    expires = None if seen.expires_at is None else written_moment(int(seen.expires_at))
     return {"names": list(seen.names), "expires": expires, "problem": seen.problem or None}
 
 
@@ -65,6 +65,5 @@ def _state(seen: ServedCertificate, tls: GatewayTls, now: float) -> ConditionSta
     return ConditionState(TYPE, False, "CertificateGood", f"{what} is good until {_date(expires)}")
 
 
-def _date(at: float, timespec: str = "") -> str:
-    when = datetime.fromtimestamp(at, UTC)
-    return when.isoformat(timespec=timespec).replace("+00:00", "Z") if timespec else when.date().isoformat()
+def _date(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).date().isoformat()

@@ -118,7 +118,6 @@ def _status(
 
 
 def _is_acted_on(key: ObjectKey, snapshots: Snapshots) -> bool:
-    """Return whether a step about a node is being executed."""
     return key.kind == "Node" and f"node/{key.name}" in snapshots.memory.in_flight
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from reconciler.resources.operation import written_moment
 from reconciler.state import Desired, NodeName, Observed
 from reconciler.wire import objects
 from reconciler.wire.node import ModelReport
@@ -17,7 +18,6 @@ TYPE = "ExaminationFailed"
 
 
 def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
-    """Return the condition of a Model."""
     model = snapshots.desired.models.get(name)
     if model is None:
         return ()
@@ -53,8 +53,8 @@ def as_json(path: str, desired: Desired, observed: Observed) -> objects.ModelFie
             node: {
                 "reason": each.text,
                 "attempts": each.attempts,
-                "since": _moment(each.since),
-                "again": _moment(each.again),
+                "since": written_moment(int(each.since)),
+                "again": written_moment(int(each.again)),
             }
             for node, each in failed(path, desired, observed).items()
         },
@@ -89,7 +89,3 @@ def _consequence(path: str, snapshots: Snapshots) -> str:
 
 def _clock(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S UTC")
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -25,7 +25,6 @@ _FAULTS = {
 
 
 def of_fabric(name: str, snapshots: Snapshots) -> Readiness:
-    """Return the readiness of a Fabric."""
     return readiness(snapshots.plan.cabling.get(name, ()))
 
 

@@ -22,14 +22,11 @@ from .snapshots import Readiness, Snapshots
 
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
     gateway = snapshots.observed.gateway
+    nowhere: objects.GatewayFields = {"endpoint": None, "pid": None}
     if gateway is None:
-        return Readiness(
-            False, "GatewayDown", "the gateway process is not running", {"endpoint": None, "pid": None}
-        )
+        return Readiness(False, "GatewayDown", "the gateway process is not running", nowhere)
     if gateway.endpoint is None:
-        return Readiness(
-            False, "NotListening", "the gateway is not listening", {"endpoint": None, "pid": None}
-        )
+        return Readiness(False, "NotListening", "the gateway is not listening", nowhere)
     extra: objects.GatewayFields = {"endpoint": gateway.endpoint, "pid": gateway.pid}
     if gateway.certificate is not None:
         extra["certificate"] = certificate.as_json(gateway.certificate)

@@ -20,7 +20,9 @@ def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
         return ()
     spec = wanted.spec
     if spec.limits is None:
-        return (_no_store(1 + len(spec.nodes)),) if spec.nodes else ()
+        share = _share(1 + len(spec.nodes))
+        text = f"each gateway grants {share}; to count together, declare a store: spec.limits.store"
+        return (ConditionState(TYPE, True, "NoStore", text),) if spec.nodes else ()
     address = spec.limits.store.address
     if seen is None or seen.limits is None or not (seen.limits.shared or seen.limits.problem):
         return (ConditionState(TYPE, False, "NotAskedYet", ""),)
@@ -36,7 +38,6 @@ def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
 
 
 def as_json(seen: LimitsObservation | None) -> objects.CountedLimits | None:
-    """Return the counting of limits as the status shows it."""
     if seen is None:
         return None
     return {
@@ -45,11 +46,6 @@ def as_json(seen: LimitsObservation | None) -> objects.CountedLimits | None:
         "shared": seen.shared,
         "problem": seen.problem or None,
     }
-
-
-def _no_store(gateways: int) -> ConditionState:
-    text = f"each gateway grants {_share(gateways)}; to count together, declare a store: spec.limits.store"
-    return ConditionState(TYPE, True, "NoStore", text)
 
 
 def _away(places: list[tuple[str, LimitsObservation | None]]) -> Iterator[str]:

@@ -5,6 +5,8 @@ Each follows from the newest observation alone: equal observations give equal co
 
 from __future__ import annotations
 
+from functools import partial
+
 from reconciler.engine import MLX
 from reconciler.state import (
     Contact,
@@ -82,31 +84,25 @@ def conditions(
 
 
 def _reachable(seen: NodeObservation | None) -> ConditionState:
+    state = partial(ConditionState, "Reachable")
     if seen is None or seen.contact is Contact.UNKNOWN:
-        return ConditionState(
-            "Reachable", False, "NotTriedYet", "it has not been contacted since the controller started"
-        )
+        return state(False, "NotTriedYet", "it has not been contacted since the controller started")
     if seen.contact is Contact.UNREACHABLE:
-        return ConditionState(
-            "Reachable", False, seen.barred or "NoAnswer", seen.problem or "it does not answer"
-        )
-    return ConditionState("Reachable", True, "Answers", "")
+        return state(False, seen.barred or "NoAnswer", seen.problem or "it does not answer")
+    return state(True, "Answers", "")
 
 
 def _agent_ready(name: NodeName, seen: NodeObservation | None, desired: Desired) -> ConditionState:
+    state = partial(ConditionState, "AgentReady")
     if seen is not None and seen.contact is Contact.REACHED:
         node = desired.nodes.get(name)
         far = node is not None and node.spec.ssh is not None
         costs = _costs_of_holder(seen.report, name) if far and seen.report else ""
-        return ConditionState("AgentReady", True, "NotKeptRunning" if costs else "Serving", costs)
+        return state(True, "NotKeptRunning" if costs else "Serving", costs)
     if seen is not None and seen.contact is Contact.AGENT_DOWN:
-        return ConditionState(
-            "AgentReady",
-            False,
-            "NotServing",
-            seen.problem or "its agent does not answer; the agent is being restarted",
-        )
-    return ConditionState("AgentReady", False, "NotSeen", "its machine does not answer")
+        text = seen.problem or "its agent does not answer; the agent is being restarted"
+        return state(False, "NotServing", text)
+    return state(False, "NotSeen", "its machine does not answer")
 
 
 def _costs_of_holder(report: NodeReport, name: NodeName) -> str:
@@ -127,28 +123,16 @@ def _runtime_ready(name: NodeName, report: NodeReport | None, planned: ByObject)
     key = ObjectKey("Node", name)
     failed = planned.refusals.get((key, RefusedBecause.RUNTIME_UNAVAILABLE), "")
     building = planned.waits.get((key, WaitingFor.RUNTIME), "")
-    lacking = MLX.lacking(report.runtime if report else None)
+    lacking, state = MLX.lacking(report.runtime if report else None), partial(ConditionState, "RuntimeReady")
     if not lacking:
         assert report is not None
-        return ConditionState(
-            "RuntimeReady",
-            True,
-            "RuntimeFound",
-            "; ".join(text for text in (_versions(report), failed or building) if text),
-        )
+        return state(True, "RuntimeFound", "; ".join(filter(None, (_versions(report), failed or building))))
     if failed or building:
-        return ConditionState(
-            "RuntimeReady",
-            False,
-            "RuntimeUnavailable" if failed else "RuntimeBuilding",
-            failed or building,
-        )
+        return state(False, "RuntimeUnavailable" if failed else "RuntimeBuilding", failed or building)
     if report is None or report.runtime is None:
-        return ConditionState(
-            "RuntimeReady", False, "NotLookedFor", "its Python has not been checked for mlx yet"
-        )
+        return state(False, "NotLookedFor", "its Python has not been checked for mlx yet")
     text = f"{report.python} has no {' and no '.join(lacking)}: install it there, or set another interpreter in spec.python"
-    return ConditionState("RuntimeReady", False, "RuntimeIncomplete", text)
+    return state(False, "RuntimeIncomplete", text)
 
 
 def _network_ready(name: NodeName, seen: NodeObservation | None, planned: ByObject) -> ConditionState:
@@ -167,9 +151,8 @@ def _network_ready(name: NodeName, seen: NodeObservation | None, planned: ByObje
     ports = {port.receptacle: port for port in seen.facts.ports} if seen else {}
     unknown = [str(end) for end in ends if (p := ports.get(end.receptacle)) is None or p.address is None]
     if unknown:
-        return ConditionState(
-            "NetworkReady", False, "NotKnown", f"the state of {', '.join(unknown)} is unknown"
-        )
+        text = f"the state of {', '.join(unknown)} is unknown"
+        return ConditionState("NetworkReady", False, "NotKnown", text)
     return ConditionState("NetworkReady", True, "PortsSet", "")
 
 
@@ -180,12 +163,8 @@ def _memory_pressure(report: NodeReport | None) -> ConditionState:
     text = f"{free / _GIB:.1f} of {report.memory_bytes / _GIB:.1f} GiB are free"
     act = "stop other programs there, or reserve memory for them in spec.memory.reserve"
     if load.pressure in ("warn", "critical"):
-        return ConditionState(
-            "MemoryPressure",
-            True,
-            "SystemWarns",
-            f"macOS reports memory pressure {load.pressure}: {text}; {act}",
-        )
+        text = f"macOS reports memory pressure {load.pressure}: {text}; {act}"
+        return ConditionState("MemoryPressure", True, "SystemWarns", text)
     if free < MEMORY_FREE_LEAST * report.memory_bytes:
         return ConditionState("MemoryPressure", True, "MemoryLow", f"{text}; {act}")
     return ConditionState("MemoryPressure", False, "MemorySufficient", text)

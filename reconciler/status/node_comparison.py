@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from reconciler.errors import few_names
 from reconciler.state import Desired, NodeName, Observed
@@ -37,22 +38,15 @@ class NodeComparison:
 
     def condition(self, name: NodeName) -> ConditionState:
         """Return ``ParityOk`` of a node: whether it matches most nodes, because the ranks of a group must match."""
-        mine = self.traits.get(name)
+        mine, state = self.traits.get(name), partial(ConditionState, "ParityOk")
         if mine is None:
-            return ConditionState(
-                "ParityOk", False, "NotCompared", "its system and runtime are not known yet"
-            )
+            return state(False, "NotCompared", "its system and runtime are not known yet")
         different = list(compatibility.differences(mine, self.most))
         if not different:
             lacking = compatibility.unknown(mine, darwin=mine[0] is not None and mine[0].startswith("Darwin"))
             text = f"not known, so not compared: {', '.join(lacking)}" if lacking else ""
-            return ConditionState(
-                "ParityOk", True, "SameAsMost" if len(self.traits) > 1 else "NothingToCompare", text
-            )
+            return state(True, "SameAsMost" if len(self.traits) > 1 else "NothingToCompare", text)
         own, usual = (", ".join(f"{each[0]} {each[at]}" for each in different) for at in (1, 2))
         of_system = all(what in compatibility.OF_SYSTEM for what, _, _ in different)
-        text = f"{own} here, {usual} on {self._usual()}: the ranks of a group must match; update one of them"
-        return ConditionState("ParityOk", False, "SystemDiffers" if of_system else "RuntimeDiffers", text)
-
-    def _usual(self) -> str:
-        return few_names(self.usual)
+        text = f"{own} here, {usual} on {few_names(self.usual)}: the ranks of a group must match; update one of them"
+        return state(False, "SystemDiffers" if of_system else "RuntimeDiffers", text)

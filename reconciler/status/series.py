@@ -77,7 +77,6 @@ class Family:
     of: Callable[[View], Series]
 
     def series(self, view: View) -> list[tuple[tuple[str, ...], float]]:
-        """Return the series whose value is known."""
         return [(labels, float(value)) for labels, value in self.of(view) if value is not None]
 
 

@@ -44,12 +44,10 @@ class Unserved:
 
     @property
     def fault(self) -> RefusedBecause:
-        """Return the class."""
         return self.refusal.reason
 
     @property
     def seen(self) -> str:
-        """Return the reason, for people."""
         return self.refusal.text
 
     @property
@@ -59,7 +57,6 @@ class Unserved:
 
     @property
     def sign(self) -> Sign:
-        """Return the key of ``seen``."""
         return (self.fault.value,)
 
 

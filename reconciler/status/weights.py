@@ -16,7 +16,6 @@ from .snapshots import ConditionState, Readiness, Snapshots
 
 
 def of_model(name: str, snapshots: Snapshots) -> Readiness:
-    """Return the readiness of a Model, by the source of its weights."""
     source = snapshots.desired.models[name].spec.source
     seen = source.folder, snapshots.desired, snapshots.observed
     found = of_hub(*seen) if source.huggingface else of_path(*seen)
@@ -24,7 +23,6 @@ def of_model(name: str, snapshots: Snapshots) -> Readiness:
 
 
 def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:
-    """Return the readiness of weights at a path."""
     found = dict[str, str]()
     size = 0
     for node, seen in sorted(observed.nodes.items()):
@@ -37,9 +35,8 @@ def of_path(path: str, desired: Desired, observed: Observed) -> Readiness:
         return Readiness(False, "NotLookedFor", "no node has checked the weights yet", extra)
     lacking = [node for node, state in found.items() if state != "present"]
     if lacking:
-        return Readiness(
-            False, "WeightsMissing", f"not usable on {', '.join(lacking)}: {found[lacking[0]]}", extra
-        )
+        text = f"not usable on {', '.join(lacking)}: {found[lacking[0]]}"
+        return Readiness(False, "WeightsMissing", text, extra)
     reports = [seen.model(path) for node, seen in observed.nodes.items() if node in found]
     return Readiness(True, "WeightsPresent", f"present on {', '.join(found)}{_limits(reports)}", extra)
 
@@ -71,9 +68,8 @@ def of_hub(path: str, desired: Desired, observed: Observed) -> Readiness:
         return Readiness(False, "NotFetched", "no node has fetched the weights yet", extra)
     node, worst = min(known.items(), key=lambda entry: WORST.index(entry[1].reason))
     if worst.reason == "WeightsVerified":
-        return Readiness(
-            True, "WeightsVerified", f"verified on {', '.join(verified)}{_limits(seen.values())}", extra
-        )
+        text = f"verified on {', '.join(verified)}{_limits(seen.values())}"
+        return Readiness(True, "WeightsVerified", text, extra)
     return Readiness(False, worst.reason, f"{node}: {worst.text}", extra)
 
 
@@ -127,6 +123,5 @@ def disk_pressure(report: NodeReport | None) -> ConditionState:
         return ConditionState("DiskPressure", False, "DiskHasRoom", "")
     fetched = sum(kept.size for kept in report.kept)
     text = f"{gigabytes(free)} of {gigabytes(total)} are free on the disk of its weights; fetched weights use {gigabytes(fetched)}"
-    return ConditionState(
-        "DiskPressure", True, "DiskLow", text, "free disk space there, or lower spec.keep of Models"
-    )
+    person = "free disk space there, or lower spec.keep of Models"
+    return ConditionState("DiskPressure", True, "DiskLow", text, person)

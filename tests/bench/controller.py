@@ -23,8 +23,8 @@ from reconciler.controller.parts import Parts, Surroundings
 from reconciler.controller.reconcile import reconcile
 from reconciler.controller.routes_file import RoutesFile
 from reconciler.planning.context.memory_needs import ModelNeeds, needs
-from reconciler.planning.context.spec_hash import compute
 from reconciler.planning.context.tcp_ports import PORT_FIRST
+from reconciler.planning.context.workload import hash_of
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.resources import Manifest
 from reconciler.source.sources import DirectorySource
@@ -72,7 +72,7 @@ def served(manifests: list[Manifest], size: int = 2) -> World:
             members=members,
             port=PORT_FIRST + number * (size + 1),
             secret="s",
-            fingerprint=compute(deployment, model),
+            fingerprint=hash_of(deployment.spec, model),
             created_at=world.now,
             rank_bytes=needs(ModelNeeds.of_deployment(deployment, 4096), weights, "tensor", size)[0],
             proven_at=world.now,

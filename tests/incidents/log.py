@@ -8,7 +8,7 @@ from reconciler import incidents
 from reconciler.incidents import Done
 from reconciler.state import Outcome, Plan, Trouble
 from reconciler.state.reports.incident import EntryKind, Incident, Occasion
-from reconciler.status import Snapshots, Statuses, statuses
+from reconciler.status import Statuses, statuses
 from tests.worlds import World, two_nodes
 
 
@@ -47,7 +47,7 @@ class Log:
     def follow(self, decided: Plan) -> None:
         """A pass that has made this plan."""
         world = self.world
-        snapshots = Snapshots(world.desired(), world.observed(), world.memory(), decided, world.now)
+        snapshots = world.snapshots(decided)
         self.statuses = statuses(snapshots, self.statuses)
         found = incidents.follow(self.known, self.last_id, snapshots, self.outcomes, self.statuses)
         for number, incident in found.items():

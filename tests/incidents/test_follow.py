@@ -404,12 +404,12 @@ def test_what_repeats_is_counted() -> None:
 
 def test_the_middle_of_a_long_incident_is_left_out() -> None:
     log = running()
-    for number in range(500):
+    for number in range(100):
         log.look(trouble(C9, seen=f"step {number} hangs", sign=number), after=1)
     found = log.the()
     assert len(found.entries) == FIRST_ENTRIES_KEPT + LAST_ENTRIES_KEPT
-    assert found.left_out == 500 - len(found.entries)
-    assert (found.entries[0].text, found.entries[-1].text) == ("step 0 hangs", "step 499 hangs")
+    assert found.left_out == 100 - len(found.entries)
+    assert (found.entries[0].text, found.entries[-1].text) == ("step 0 hangs", "step 99 hangs")
 
 
 def test_a_failed_step_is_reported_with_its_problem() -> None:

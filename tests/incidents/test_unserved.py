@@ -26,11 +26,12 @@ def one_node() -> World:
 
 
 def passes(log: Log, seconds: float) -> None:
-    """Passes of the product's planning, five seconds apart, with or without anything to do."""
-    until = log.world.now + seconds
-    while log.world.now < until:
+    """Passes of the product's planning, with or without anything to do: five seconds apart until an incident may begin,
+    and later twenty."""
+    began = log.world.now
+    while log.world.now < began + seconds:
         if not log.go().steps:
-            log.world.now += 5.0
+            log.world.now += 5.0 if log.world.now < began + 2 * UNSERVED_SECONDS else 20.0
 
 
 def too_large(world: World) -> None:

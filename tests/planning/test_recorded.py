@@ -19,7 +19,6 @@ import pytest
 from reconciler.doctor import examine
 from reconciler.resources import ModelDeployment, Node
 from reconciler.state import NodeName
-from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from reconciler.wire.node import Gone, Load
 from tests.planning.macs import three_macs, two_macs
@@ -330,7 +329,7 @@ PARTS = ("steps", "waiting", "refused", "troubles", "quarantined", "cabling")
 def told(world: World, sentences: set[str]) -> str:
     """What a pass decides, the doctor finds and the gateway is told, each as a count and a digest."""
     plan = world.plan()
-    snapshots = Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now)
+    snapshots = world.snapshots(plan)
     examination = examine(snapshots)
     parts = {name: getattr(plan, name) for name in PARTS}
     parts["findings"] = examination.findings

@@ -15,7 +15,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.state.identity import CLUSTER, ObjectKey
-from tests.worlds import World, deployment, gateway, model, node, two_nodes
+from tests.worlds import World, deployment, gateway, model, node, settled, two_nodes
 
 # --- leaving ---------------------------------------------------------------------------------------
 
@@ -66,8 +66,7 @@ def test_a_node_leaves_when_its_agent_has_ended() -> None:
 
 
 def test_a_node_whose_agent_cannot_be_asked_stays_in_the_inventory() -> None:
-    world = World([node("node-a"), node("node-b")])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b")]))
     world.in_flight.add("node/node-b")
     world.remove(world.manifests[1])
     assert awaited(world, "Node", "node-b") == [
@@ -143,9 +142,7 @@ def test_while_the_store_is_locked_what_is_written_first_waits_and_the_rest_goes
     for _ in range(30):
         if AllocateEpoch in steps(""):
             break
-        for step in world.plan().steps:
-            world.obey(step)
+        world.act()
     assert AllocateEpoch not in steps("store.db is locked")
-    for step in world.plan().steps:
-        world.obey(step)
+    world.act()
     assert StartRank in steps("store.db is locked"), "its epoch is written down"

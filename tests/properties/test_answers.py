@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reconciler import status
 from reconciler.planning import plan, plan_in_slices
-from reconciler.planning.context import world as context
+from reconciler.planning.context.world import World as Asked
 from reconciler.state import Desired, NodeObservation, Observed, Plan
 from reconciler.status import Snapshots
 from tests.examples import examples
@@ -28,7 +28,7 @@ T = TypeVar("T")
 def forgetting() -> Iterator[None]:
     """Within the block every question is asked again each time."""
     with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(context, "_answer", lambda known, world, ask, about: ask(world, *about))
+        changed.setattr(Asked, "_answer", lambda world, known, ask, about, key: ask(world, *about))
         for kept in (Desired, NodeObservation):
             changed.setattr(kept, "once", lambda self, ask, *about: ask(self, *about))
         yield
@@ -67,7 +67,7 @@ def test_what_is_known_from_the_pass_before_changes_neither_plan_nor_statuses(hi
     """As on a cluster, manifests and observations that have not changed are the same objects in each pass."""
     world = World([node("node-0"), node("node-1"), node("node-2"), model(), deployment(replicas=2, nodes=1)])
     known: status.Known = {}
-    last = Snapshots(world.desired(), world.observed(), world.memory(), Plan(), world.now)
+    last = world.snapshots(Plan())
     told: status.Statuses = {}
     for name, number in history:
         DOINGS[name](world, number)

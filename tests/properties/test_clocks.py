@@ -16,7 +16,7 @@ from reconciler.resources.deployment import Growth
 from reconciler.state import Plan, RequestedStop, WaitingFor
 from tests.examples import examples
 from tests.properties.test_planning import DOINGS, check, repair, rest
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 HOUR, YEAR = 3600.0, 365 * 86_400.0
 JUMPS = (HOUR, -HOUR, YEAR, -YEAR, 30.0, -30.0)
@@ -108,8 +108,7 @@ CRASHES = st.tuples(
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(CRASHES, max_size=20))
 def test_a_group_that_dies_again_and_again_waits_for_no_other_clock(history: list[Action]) -> None:
-    world = World([node("node-0"), node("node-1"), model(), deployment()], now=2 * YEAR)
-    world.settle()
+    world = settled(World([node("node-0"), node("node-1"), model(), deployment()], now=2 * YEAR))
     for action in history:
         live(world, [action])
         world.settle()

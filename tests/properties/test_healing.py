@@ -29,7 +29,7 @@ from reconciler.wire.launch import Exit, ExitCode, Phase, RankId
 from reconciler.wire.node import RankReport
 from tests.examples import examples
 from tests.planning.macs import A, B, two_macs
-from tests.worlds import World, deployment, two_nodes
+from tests.worlds import World, deployment, settled, two_nodes
 
 CODES = sorted({code for name, code in vars(ExitCode).items() if name.isupper()})
 MAYBE = st.sampled_from([None, True, False])
@@ -128,11 +128,10 @@ REFUSED = [ExitCode.CONFIG, ExitCode.WEIGHTS, ExitCode.MEMORY, ExitCode.UNEQUAL]
 def test_what_only_a_person_can_fix_is_not_tried_again_by_itself(
     code: int, pauses: list[float], proven: bool
 ) -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     if not proven or code == ExitCode.MEMORY:  # a group that served was asked for too much
-        world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
-    world.end_rank(world.groups[world.replica()].rank_ids[0], code=code)
+        world.groups[world.replica()] = replace(world.group(), proven_at=None)
+    world.end_rank(world.group().rank_ids[0], code=code)
     world.settle()
     refused = world.plan().refused
     assert len(refused) == 1
@@ -140,7 +139,7 @@ def test_what_only_a_person_can_fix_is_not_tried_again_by_itself(
         world.pass_time(world.now + pause)
         world.restart_controller()
         assert world.settle().refused == refused
-    assert world.groups[world.replica()].epoch == 1
+    assert world.group().epoch == 1
 
 
 CRASHES: list[dict[str, Any]] = [{"signal": 9}, {"signal": 11}, *({"code": code} for code in CODES)]
@@ -160,7 +159,7 @@ def test_no_machine_is_restarted_for_a_class_that_does_not_say_so(
         world.manifests[at] = manifest.model_copy(update={"spec": spec})
     restarting = {row.fault for row in TABLE if row.reboots}
     for how, pause in deaths:
-        record = world.groups[world.replica()]
+        record = world.group()
         if record.rank_ids[1] in world.alive():
             world.end_rank(record.rank_ids[1], **how)
         world.pass_time(world.now + pause)
@@ -176,8 +175,7 @@ def test_no_machine_is_restarted_for_a_class_that_does_not_say_so(
 def test_a_node_that_comes_and_goes_costs_few_formings_an_hour(
     times: list[tuple[float, float]], dies: bool
 ) -> None:
-    world = World([*two_nodes().manifests[:-1], deployment(nodes={"min": 1, "max": 2})])
-    world.settle()
+    world = settled(World([*two_nodes().manifests[:-1], deployment(nodes={"min": 1, "max": 2})]))
     for away, back in times:
         world.lose("node-b")
         _live(world, away)
@@ -187,7 +185,7 @@ def test_a_node_that_comes_and_goes_costs_few_formings_an_hour(
             if world.ranks[rank][0] == B:
                 world.end_rank(rank, signal=9)
         _live(world, back)
-    formed = [step.group.created_at for step in world.history if isinstance(step, AllocateEpoch)]
+    formed = [step.group.created_at for step in world.done(AllocateEpoch)]
     assert max(sum(at <= other < at + 3600 for other in formed) for at in formed) <= FORMS_PER_HOUR_MAX
 
 

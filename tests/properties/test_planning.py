@@ -12,9 +12,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reconciler import status
 from reconciler.planning.context import deadlines
-from reconciler.planning.context.spec_hash import compute
+from reconciler.planning.context.workload import hash_of
 from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX
 from reconciler.resources import Manifest, ModelDeployment, Node
 from reconciler.state import (
@@ -31,7 +30,7 @@ from reconciler.state import (
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from reconciler.wire.node import Gone
 from tests.examples import examples
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 Act = Callable[[World, int], None]
 
@@ -258,11 +257,11 @@ def live(world: World, history: list[Action]) -> None:
 
 def check(world: World) -> None:
     """True at every moment."""
-    for route in status.routes(world.desired(), world.observed(), world.memory(), Plan()):
+    for route in world.routes(Plan()):
         replicas = [backend.replica for backend in route.backends]
         assert len(set(replicas)) == len(replicas), "two epochs of one replica have routes"
         for backend in route.backends:
-            group = world.groups[world.replica(route.model, backend.replica)]
+            group = world.group(route.model, backend.replica)
             assert backend.epoch == group.epoch, "a replaced epoch has a route"
             assert not set(group.members) & world.lost.keys(), "a node that does not answer has a route"
             if not world.stale:
@@ -293,7 +292,7 @@ def sound(world: World, replica: ReplicaId) -> bool:
     ranks = [world.ranks[rank] for rank in record.rank_ids if rank in world.ranks]
     newest = max(rank.epoch for rank in world.ranks if rank.replica == replica.index)
     return (
-        record.fingerprint == compute(wish, wished[wish.spec.model])
+        record.fingerprint == hash_of(wish.spec, wished[wish.spec.model])
         and bounds.min <= len(record.members) <= bounds.max
         and all(name in nodes and not nodes[name].spec.drain for name in record.members)
         and set(record.members) <= world.within_reach
@@ -405,8 +404,7 @@ def reports(draw: st.DrawFn) -> dict[str, Any]:
 def test_a_group_that_has_not_stood_still_for_too_long_is_never_ended(
     first: dict[str, Any], second: dict[str, Any]
 ) -> None:
-    world = World([node("node-0"), node("node-1"), model(), deployment()])
-    world.settle()
+    world = settled(World([node("node-0"), node("node-1"), model(), deployment()]))
     for rank, changes in zip(world.alive(), (first, second), strict=True):
         world.report(rank, **changes)
     if first["stopped"] or second["stopped"]:
@@ -417,8 +415,7 @@ def test_a_group_that_has_not_stood_still_for_too_long_is_never_ended(
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.floats(0, 30), max_size=60))
 def test_no_rank_is_continued_more_often_than_the_budget_allows(pauses: list[float]) -> None:
-    world = World([node("node-0"), node("node-1"), model(), deployment()])
-    world.settle()
+    world = settled(World([node("node-0"), node("node-1"), model(), deployment()]))
     victim = world.alive()[1]
     continued: list[float] = []
     for pause in pauses:

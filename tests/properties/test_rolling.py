@@ -7,12 +7,11 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from reconciler.planning.context.world import World as Planned
 from reconciler.planning.rollout import targets
 from reconciler.resources.strategy import Strategy
 from reconciler.state import AllocateEpoch, StopRank
 from tests.planning.rollout.rolling import BATCH, NAME, served
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 REPLICAS = 3
 MACHINES = 5
@@ -32,14 +31,12 @@ def strategies(draw: st.DrawFn) -> dict[str, Any]:
 def rolled(rolling: dict[str, Any], passes: int) -> World:
     """A deployment of which a change has been carried out for so many passes, a second each."""
     nodes = [node(f"node-{at}") for at in range(MACHINES)]
-    world = World([*nodes, model(), deployment(nodes=1, replicas=REPLICAS, rolling=rolling)])
-    world.settle()
+    world = settled(World([*nodes, model(), deployment(nodes=1, replicas=REPLICAS, rolling=rolling)]))
     world.now += 3600.0
     world.manifests[-1] = deployment(nodes=1, replicas=REPLICAS, rolling=rolling, serving=BATCH)
     for _ in range(passes):
         world.now += 1.0
-        for step in world.plan().steps:
-            world.obey(step)
+        world.act()
     return world
 
 
@@ -67,7 +64,7 @@ def test_every_replica_has_a_target_whatever_is_gone_and_however_the_manifest_ch
     world.manifests[-1] = deployment(nodes=1, replicas=replicas, rolling=later, serving=BATCH, paused=paused)
     serving = len(served(world))
     plan = world.plan()
-    planned = Planned(world.desired(), world.observed(), world.memory(), world.now, "entropy")
+    planned = world.seen()
     found = [targets.target(planned, world.replica(index=index)) for index in range(replicas)]
     assert None not in found
     least = Strategy.model_validate(later).least(replicas)

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.admission.windows import admit, closed, refused_operations
+from reconciler.admission.judge import InForce
+from reconciler.admission.windows import Admitted, admit, closed, refused_operations
 from reconciler.resources import Manifest, Model, ModelDeployment
 from reconciler.resources.sync_window import SyncWindow
 from reconciler.state.held_changes import HeldChange, HeldChanges
@@ -73,7 +74,11 @@ def _taken(made: list[Manifest]) -> bool:
 
 
 def by_key(manifests: Any) -> Manifests:
-    return {ObjectKey(each.kind, each.metadata.name): each for each in manifests}
+    return {ObjectKey.of(each): each for each in manifests}
+
+
+def after(incoming: Manifests, admitted: Admitted) -> Manifests:
+    return dict(InForce.of("r", incoming, admitted.kept).manifests)
 
 
 def about(found: Manifests, key: ObjectKey) -> list[SyncWindow]:
@@ -96,14 +101,14 @@ def test_a_closed_window_keeps_its_objects_and_nothing_else(
     before: Manifests, incoming: Manifests, now: float, overridden: frozenset[str]
 ) -> None:
     admitted = admit("r", before, incoming, overridden, now)
-    after = by_key(admitted.manifests)
+    found = after(incoming, admitted)
     for key in before:
         if closed(about(before, key), overridden, now) is not None:
-            assert after.get(key) == before[key], "neither changed nor removed"
+            assert found.get(key) == before[key], "neither changed nor removed"
     held = {change.object for change in admitted.held.changes} if admitted.held is not None else set()
     assert held == admitted.kept.keys()
     for key in {*before, *incoming}:
-        assert after.get(key) == (before if key in held else incoming).get(key), (
+        assert found.get(key) == (before if key in held else incoming).get(key), (
             "one or the other, as a whole"
         )
     assert all(before.get(key) != incoming.get(key) for key in held), "what is the same is not held"
@@ -116,7 +121,7 @@ def test_no_name_of_a_client_has_two_deployments(
     admitted = admit("r", before, incoming, overridden, now)
     served = [
         name
-        for each in admitted.manifests
+        for each in after(incoming, admitted).values()
         if isinstance(each, ModelDeployment)
         for name in (each.metadata.name, *each.spec.serving.aliases)
     ]
@@ -127,17 +132,18 @@ def test_no_name_of_a_client_has_two_deployments(
 def test_at_the_ends_that_are_named_all_of_it_comes_in(
     before: Manifests, incoming: Manifests, now: float
 ) -> None:
-    found, moment = admit("r", before, incoming, (), now), now
+    in_force, moment = before, now
     for _ in range(20):
-        if found.held is None:
-            assert by_key(found.manifests) == incoming
+        admitted = admit("r", in_force, incoming, (), moment)
+        in_force = after(incoming, admitted)
+        if admitted.held is None:
+            assert in_force == incoming
             return
-        ends = [change.until for change in found.held.changes if change.until is not None]
+        ends = [change.until for change in admitted.held.changes if change.until is not None]
         if not ends:
             return
         assert min(ends) > moment, "time goes on"
         moment = min(ends)
-        found = admit("r", by_key(found.manifests), incoming, (), moment)
 
 
 @given(
@@ -194,7 +200,7 @@ def test_an_operation_is_refused_by_closed_windows_that_name_it_and_by_no_others
 @given(clusters(), clusters(), moments)
 def test_who_overrides_all_windows_has_none(before: Manifests, incoming: Manifests, now: float) -> None:
     admitted = admit("r", before, incoming, ("w1", "w2", "w3"), now)
-    assert (admitted.held, by_key(admitted.manifests)) == (None, incoming)
+    assert (admitted.held, after(incoming, admitted)) == (None, incoming)
 
 
 def test_a_change_that_two_windows_hold_names_both_and_the_command_for_both() -> None:

@@ -53,7 +53,7 @@ def statuses(world: World, before: Statuses) -> Statuses:
 
 
 def events(world: World, before: Statuses, after: Statuses) -> list[Event]:
-    snapshots = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+    snapshots = world.snapshots()
     return status.transitions(before, after, snapshots)
 
 

@@ -14,7 +14,7 @@ from reconciler.state.identity import ObjectKey
 from reconciler.status import Snapshots, statuses
 from reconciler.status.events import transitions
 from reconciler.wire.weights import FailedExamination, RankShare
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 KEY = ObjectKey("Model", "tiny")
 ONCE = FailedExamination("it took longer than 120 s", 1, since=3600.0, again=3630.0)
@@ -31,8 +31,7 @@ TEXT_OFTEN = (
 
 def snapshots(**says: Any) -> Snapshots:
     """Of two nodes with the same weights, of which node-a says this."""
-    world = World([node("node-a"), node("node-b"), model(), deployment(nodes=1)])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b"), model(), deployment(nodes=1)]))
     observed = world.observed()
     seen = observed.nodes
     nodes = dict(seen)

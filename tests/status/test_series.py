@@ -33,7 +33,7 @@ from reconciler.status.series import FAMILIES, OBJECTS_MAX, View
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import Load
 from tests.examples import examples
-from tests.worlds import World, deployment, fabric, gateway, model, node, notifier, two_nodes
+from tests.worlds import World, deployment, fabric, gateway, model, node, notifier, settled, two_nodes
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
 OTHERS_MAX, NODE_MAX, DEPLOYMENT_MAX, MODEL_MAX, FABRIC_MAX = (
@@ -68,8 +68,7 @@ def incident(number: int, fault: FaultClass, person: str = "") -> Incident:
 
 
 def test_a_cluster_that_serves() -> None:
-    world = two_nodes(replicas=1)
-    world.settle()
+    world = settled(two_nodes(replicas=1))
     found = values(view_of(world, version="1.2"))
     assert found["reconciler_build_info,version=1.2"] == 1
     assert found["reconciler_deployment_spec_replicas,deployment=tiny"] == 1
@@ -91,8 +90,7 @@ def test_a_cluster_that_serves() -> None:
 
 
 def test_a_node_that_is_lost_and_one_that_is_only_cordoned() -> None:
-    world = World([node(A), node(B, unschedulable=True), model(), deployment(nodes=1)])
-    world.settle()
+    world = settled(World([node(A), node(B, unschedulable=True), model(), deployment(nodes=1)]))
     world.lose(A)
     before = values(view_of(world))
     assert before["reconciler_node_lost,node=node-a"] == 0, "it may answer again at once"
@@ -106,8 +104,7 @@ def test_a_node_that_is_lost_and_one_that_is_only_cordoned() -> None:
 
 
 def test_a_node_that_was_asked_to_restart_is_not_lost_before_that_takes_too_long() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.reboots[A] = Reboot(world.now, "boot", "C18: held")
     world.lose(A)
     world.now += AWAY_SECONDS - 1
@@ -117,8 +114,7 @@ def test_a_node_that_was_asked_to_restart_is_not_lost_before_that_takes_too_long
 
 
 def test_machines_tell_of_power_heat_and_memory() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     view = view_of(world)
     seen = view.snapshots.observed.nodes[A]
     assert seen.report is not None
@@ -135,8 +131,7 @@ def test_machines_tell_of_power_heat_and_memory() -> None:
 
 
 def test_weights_that_are_being_loaded() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     for id, (place, rank) in world.ranks.items():
         world.ranks[id] = place, replace(rank, phase=Phase.LOADING, loaded_bytes=3, total_bytes=10)
     found = values(view_of(world))
@@ -147,8 +142,7 @@ def test_weights_that_are_being_loaded() -> None:
 
 
 def test_a_replica_that_fails_again_and_again_backs_off() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     for _ in range(8):
         for id in [id for id, (_, rank) in world.ranks.items() if rank.exit is None]:
             world.end_rank(id, code=1)
@@ -160,8 +154,7 @@ def test_a_replica_that_fails_again_and_again_backs_off() -> None:
 
 
 def test_revisions_that_are_not_in_force_incidents_operations_and_the_source() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     desired = replace(world.desired(), hold=Hold("r2", (ObjectKey("Node", A),), 3), rejection=Rejection(TEXT))
     hot, cable = incident(1, FaultClass.RANK_CRASH), incident(2, FaultClass.LINK_DOWN, person=TEXT)
     found = values(
@@ -188,8 +181,7 @@ def views(draw: st.DrawFn) -> View:
     ]
     if len(nodes) > 1 and draw(st.booleans()):
         manifests.append(fabric("studios", (f"{nodes[0]}/1", f"{nodes[1]}/1")))
-    world = World(manifests)
-    world.settle()
+    world = settled(World(manifests))
     for id, (place, rank) in world.ranks.items():
         world.ranks[id] = place, replace(rank, phase=draw(st.sampled_from(Phase.ALL[:-1])), detail=TEXT)
     view = view_of(

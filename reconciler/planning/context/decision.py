@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reconciler.state import Plan, Refusal, Step, Trouble, Waiting
+from reconciler.state import NodeName, ObjectKey, Plan, Refusal, ReplicaId, Step, Trouble, Waiting, WaitingFor
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,19 @@ class Decision:
 
 
 NOTHING = Decision()
+
+
+def waiting(replica: ReplicaId, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
+    return Waiting(replica.key, reason, f"{replica}: {text}", until, replica)
+
+
+def wait(key: ObjectKey, reason: WaitingFor, text: str, until: float | None = None) -> Decision:
+    """Say what an object waits for; ``until`` in seconds of the controller's clock."""
+    return Decision(waiting=(Waiting(key, reason, text, until),))
+
+
+def wait_for_node(name: NodeName, reason: WaitingFor, text: str, until: float | None = None) -> Decision:
+    return wait(ObjectKey("Node", name), reason, f"{name}: {text}", until)
 
 
 def combined(decisions: Iterable[Decision]) -> Plan:

@@ -34,5 +34,5 @@ def cut_off(world: World, node: NodeObservation) -> bool:
     """Return whether a node cannot be used. An agent that is merely down does not count: it is started, and its
     ranks continue."""
     if node.contact is Contact.AGENT_DOWN:
-        return world.unstarted(node.name)
+        return world.memory.unstarted(node.name)
     return node.contact is Contact.UNREACHABLE

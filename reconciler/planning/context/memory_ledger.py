@@ -100,7 +100,6 @@ class Ledger:
         return found
 
     def host(self, name: NodeName) -> str:
-        """Name the machine behind a node."""
         return self.hosts.get(name) or _unreported(name)
 
 

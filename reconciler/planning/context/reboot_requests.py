@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reconciler.resources import Node
-from reconciler.state import Desired, NodeName, Reboot
+from reconciler.state import NodeName, Reboot
 
 from .world import World
 
@@ -49,7 +49,9 @@ def _recent(world: World, noted: Reboot) -> bool:
 def with_reboots_drained(world: World) -> World:
     """Return the world in which the nodes whose restart has begun are drained."""
     nodes = {name: _drained(world.desired.nodes[name]) for name in pending(world) if begun(world, name)}
-    return replace(world, desired=_with(world.desired, nodes)) if nodes else world
+    if not nodes:
+        return world
+    return replace(world, desired=replace(world.desired, nodes={**world.desired.nodes, **nodes}))
 
 
 def _is_pending(world: World, name: NodeName, node: Node) -> bool:
@@ -64,7 +66,3 @@ def _is_pending(world: World, name: NodeName, node: Node) -> bool:
 
 def _drained(node: Node) -> Node:
     return node.model_copy(update={"spec": node.spec.model_copy(update={"drain": True})})
-
-
-def _with(desired: Desired, nodes: dict[NodeName, Node]) -> Desired:
-    return replace(desired, nodes={**desired.nodes, **nodes})

@@ -18,7 +18,6 @@ from reconciler.state import (
     ReplicaId,
     TransportFailure,
     VerbsAttempts,
-    Waiting,
     WaitingFor,
 )
 from reconciler.state.formed_under import Fact
@@ -26,6 +25,7 @@ from reconciler.state.identity import ObjectKey
 
 from . import attempt_facts
 from . import workload as workloads
+from .decision import Decision, waiting
 from .lost_nodes import is_lost
 from .memory_ledger import Ledger
 from .target import Hold, Target
@@ -62,7 +62,6 @@ class View:
 
     @cached_property
     def lost_members(self) -> list[NodeName]:
-        """List the nodes of its group that are lost."""
         return [name for name in self.members if is_lost(self.world, name)]
 
     @cached_property
@@ -75,9 +74,9 @@ class View:
         """Return the bounds of its deployment, or the defaults if the deployment is gone."""
         return Health()
 
-    def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
+    def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Decision:
         """Say what the replica waits for; ``until`` in seconds of the controller's clock."""
-        return Waiting(self.replica.key, reason, f"{self.replica}: {text}", until, self.replica)
+        return Decision(waiting=(waiting(self.replica, reason, text, until),))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +97,10 @@ class Wanted(View):
 
     @property
     def model(self) -> Model | None:
-        """Return its Model; None if no manifest has it."""
         return self.target.model
 
     @property
     def hold(self) -> Hold | None:
-        """Say why it is not replaced yet; None if it may be."""
         return self.target.hold
 
     @cached_property
@@ -115,7 +112,6 @@ class Wanted(View):
 
     @property
     def health(self) -> Health:
-        """Return the bounds of its deployment."""
         return self.deployment.spec.health
 
     @property
@@ -174,7 +170,7 @@ def look(
     world: World, ledger: Ledger, replica: ReplicaId, target: Target | None
 ) -> Unwanted | Unformed | Formed:
     """Look at a replica; ``target`` is the spec to serve it with, None for one that is not wanted."""
-    record, ranks = world.memory.groups.get(replica), world.ranks_of(replica)
+    record, ranks = world.memory.groups.get(replica), world.observed.ranks_of(replica)
     if target is None:
         return Unwanted(world=world, ledger=ledger, replica=replica, record=record, ranks=ranks)
     if record is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -15,7 +15,6 @@ from reconciler.state import (
     NodeName,
     NodeObservation,
     Observed,
-    ObservedRank,
     ReplicaId,
 )
 from reconciler.wire.node import NodeReport
@@ -53,16 +52,30 @@ class World:
     momentary: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The answers of ``once_as_decided``."""
 
-    def once(self, ask: Callable[[World, *About], T], *about: *About) -> T:
+    def once(self, ask: Callable[[World, *About], T], *about: *About, key: Hashable = None) -> T:
         """Return ``ask(world, *about)``, asked once in a pass: for each node, or for all, whatever is decided meanwhile.
 
-        ``ask`` must not depend on the ``DECIDED`` fields of the memory. ``about`` is hashable.
+        ``ask`` must not depend on the ``DECIDED`` fields of the memory. ``about`` is hashable; ``key`` stands for it, if
+        given: it is equal wherever the answers are.
         """
-        return _answer(self.answers, self, ask, about)
+        return self._answer(self.answers, ask, about, key)
 
     def once_as_decided(self, ask: Callable[[World, *About], T], *about: *About) -> T:
         """Return ``ask(world, *about)``, asked again after each decision that changes the ``DECIDED`` fields."""
-        return _answer(self.momentary, self, ask, about)
+        return self._answer(self.momentary, ask, about, None)
+
+    def _answer(
+        self,
+        known: dict[tuple[Any, ...], Any],
+        ask: Callable[[World, *About], T],
+        about: tuple[*About],
+        key: Hashable,
+    ) -> T:
+        entry = (ask, *about) if key is None else (ask, key)
+        if entry not in known:
+            known[entry] = ask(self, *about)
+        found: T = known[entry]
+        return found
 
     def decided(self, **changed: Any) -> World:
         """Return this world after a decision that changes some of the ``DECIDED`` fields; the answers of ``once`` stay."""
@@ -129,21 +142,3 @@ class World:
             for group in prompt.ended
             if group.replica == replica.index
         )
-
-    def unstarted(self, name: NodeName) -> bool:
-        """Return whether the node's agent is down and could not be started, for a reason on the node."""
-        return self.memory.unstarted(name)
-
-    def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
-        """Return the replica's ranks of any epoch, on any node."""
-        return self.observed.ranks_of(replica)
-
-
-def _answer(
-    known: dict[tuple[Any, ...], Any], world: World, ask: Callable[[World, *About], T], about: tuple[*About]
-) -> T:
-    key = (ask, *about)
-    if key not in known:
-        known[key] = ask(world, *about)
-    found: T = known[key]
-    return found

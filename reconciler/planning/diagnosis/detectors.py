@@ -98,7 +98,6 @@ def slow(port: PortFacts) -> bool:
 
 
 def rdma_disabled(evidence: Evidence) -> Detection | None:
-    """Detect a machine with RDMA disabled (C2)."""
     for name, facts in _macs(evidence):
         if facts.rdma_enabled is False:
             return Detection(f"RDMA is disabled on {name}", (name,))
@@ -187,7 +186,6 @@ def firewalled(evidence: Evidence) -> Detection | None:
 
 
 def rendezvous(evidence: Evidence) -> Detection | None:
-    """Detect ranks that did not find each other (C5)."""
     if evidence.cause is Cause.RANKS_APART:
         return _symptom(evidence)
     return _ended(evidence, ExitCode.RENDEZVOUS, ExitCode.PORT_IN_USE)
@@ -262,7 +260,6 @@ def out_of_memory_while_serving(evidence: Evidence) -> Detection | None:
 
 
 def out_of_memory(evidence: Evidence) -> Detection | None:
-    """Detect a rank that ran out of memory (C10)."""
     return _ended(evidence, ExitCode.MEMORY)
 
 
@@ -293,7 +290,6 @@ def panicking(evidence: Evidence) -> Detection | None:
 
 
 def rebooted(evidence: Evidence) -> Detection | None:
-    """Detect a machine that has restarted (C12)."""
     if evidence.symptom is None or not evidence.rebooted:
         return None
     return Detection(f"{', '.join(evidence.rebooted)} has restarted since", evidence.rebooted)
@@ -341,7 +337,6 @@ def idle_decay(evidence: Evidence) -> Detection | None:
 
 
 def wrong_group(evidence: Evidence) -> Detection | None:
-    """Detect a rank of another group (C16)."""
     return _ended(evidence, ExitCode.WRONG_GROUP)
 
 

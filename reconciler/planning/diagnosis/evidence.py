@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from reconciler.state import Cause, MachineFacts, NodeName, NodeObservation, ObservedRank, PortFacts, Symptom
 
@@ -41,17 +42,14 @@ class Evidence:
     """True if only neighbours in the order of ranks are joined, and the last with the first; else all with all."""
 
     def machines(self) -> list[tuple[NodeName, MachineFacts]]:
-        """Return the facts of each machine."""
         return [(node.name, node.facts) for node in self.nodes]
 
     def links(self) -> Iterator[tuple[NodeObservation, NodeObservation]]:
         """Yield each pair of nodes that is to be joined, once and sorted by name, so that every report of a cable is
         the same."""
-        last = len(self.nodes) - 1
-        for at, node in enumerate(self.nodes):
-            for behind, other in enumerate(self.nodes[at + 1 :], at + 1):
-                if not self.ring or behind == at + 1 or (at, behind) == (0, last):
-                    yield (node, other) if node.name < other.name else (other, node)
+        for one, other in rank_pairs(len(self.nodes), self.ring):
+            node, behind = self.nodes[one], self.nodes[other]
+            yield (node, behind) if node.name < behind.name else (behind, node)
 
     def cabled(self) -> Iterator[tuple[NodeObservation, NodeObservation]]:
         """Yield those of ``links`` whose ends have both been probed since any restart; none if no cables are used."""
@@ -61,7 +59,6 @@ class Evidence:
 
     @property
     def cause(self) -> Cause | None:
-        """Return the cause that the symptom shows; None without a symptom."""
         return self.symptom.cause if self.symptom else None
 
     @property
@@ -89,6 +86,12 @@ class Detection:
     """What is at the other end."""
     tells_symptom: bool = False
     """Whether the text has that of the symptom."""
+
+
+def rank_pairs(ranks: int, ring: bool) -> list[tuple[int, int]]:
+    """Return the pairs of ranks that exchange tensors, in order: all of them in a mesh, neighbours in a ring."""
+    pairs = combinations(range(ranks), 2)
+    return [(a, b) for a, b in pairs if not ring or b == a + 1 or (a, b) == (0, ranks - 1)]
 
 
 def restarted(node: NodeObservation, boots: Mapping[NodeName, str]) -> bool:

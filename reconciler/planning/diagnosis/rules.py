@@ -112,7 +112,6 @@ class Row:
         return self.then is not None and self.then.remedy is Remedy.REBOOT
 
     def remedy_now(self, history: History) -> Remedy:
-        """Return the remedy for this time."""
         return self.then.remedy if self.then is not None and self.then.holds(history) else self.remedy
 
     def needs_person(self, now: Remedy) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.decision import NOTHING, Decision, wait_for_node
 from reconciler.planning.context.lost_nodes import is_lost, lost_at
 from reconciler.planning.context.world import World
 from reconciler.state import (
@@ -13,10 +13,8 @@ from reconciler.state import (
     ReplicaId,
     StartAgent,
     StopAgent,
-    Waiting,
     WaitingFor,
 )
-from reconciler.state.identity import ObjectKey
 from reconciler.wire.node import HeldBy
 
 from . import leftovers, runtimes
@@ -37,11 +35,9 @@ def decide(world: World, name: NodeName) -> Decision:
     if gone is not None and f"node/{name}" not in world.memory.in_flight:
         return gone
     if world.memory.in_flight & {f"node/{name}", f"repair/{name}"}:
-        return Decision(waiting=(_wait(name, WaitingFor.STEP, "something is being done about it"),))
+        return wait_for_node(name, WaitingFor.STEP, "something is being done about it")
     if node.contact is Contact.UNKNOWN:
-        return (
-            Decision(waiting=(_wait(name, WaitingFor.AGENT, "looking for its agent"),)) if needed else NOTHING
-        )
+        return wait_for_node(name, WaitingFor.AGENT, "looking for its agent") if needed else NOTHING
     if node.contact is Contact.UNREACHABLE:
         return _unanswered(world, name) if needed or started else NOTHING
     if node.contact is Contact.AGENT_DOWN and needed:
@@ -54,13 +50,13 @@ def decide(world: World, name: NodeName) -> Decision:
     if node.contact is Contact.AGENT_DOWN:
         return Decision(steps=(ForgetAgent(name),))
     if not world.seen_since_last_write(name):
-        return Decision(waiting=(_wait(name, WaitingFor.OBSERVATION, "waiting for a newer report from it"),))
+        return wait_for_node(name, WaitingFor.OBSERVATION, "waiting for a newer report from it")
     return Decision(steps=(StopAgent(name),))
 
 
 def _start(world: World, name: NodeName) -> Decision:
     if runtimes.retried_first(world, name):
-        return Decision(waiting=(_wait(name, WaitingFor.STEP, "its runtime is being built"),))
+        return wait_for_node(name, WaitingFor.STEP, "its runtime is being built")
     return Decision(steps=(StartAgent(name, world.access(name)),))
 
 
@@ -80,9 +76,9 @@ def _behind(world: World, name: NodeName) -> str:
 def _unanswered(world: World, name: NodeName) -> Decision:
     """Wait for a node whose ranks can be neither seen nor ended."""
     if is_lost(world, name):
-        return Decision(waiting=(_wait(name, WaitingFor.AGENT, "it is quarantined until it answers"),))
+        return wait_for_node(name, WaitingFor.AGENT, "it is quarantined until it answers")
     at = lost_at(world, name)
-    return Decision(waiting=(_wait(name, WaitingFor.AGENT, "waiting for its answer", at),))
+    return wait_for_node(name, WaitingFor.AGENT, "waiting for its answer", at)
 
 
 def _abandon(world: World, name: NodeName, wanted: bool, started: bool) -> Decision | None:
@@ -90,17 +86,9 @@ def _abandon(world: World, name: NodeName, wanted: bool, started: bool) -> Decis
     used = name in world.memory.members
     if wanted or used or not started or not is_lost(world, name):
         return None
-    ranks = [
-        f"rank {rank.report.id.rank} of {rank.replica}, epoch {rank.report.id.epoch}"
-        for rank in world.observed.ranks_on(name)
-        if rank.alive
-    ]
+    ranks = [rank.title for rank in world.observed.ranks_on(name) if rank.alive]
     what = ", ".join(["its agent", *ranks])
     return Decision(steps=(ForgetAgent(name, f"it does not answer, and {what} may go on there"),))
-
-
-def _wait(name: NodeName, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
-    return Waiting(ObjectKey("Node", name), reason, f"{name}: {text}", until)
 
 
 def _occupied(world: World, name: NodeName) -> bool:

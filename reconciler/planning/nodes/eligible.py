@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from reconciler.engine import MLX
 from reconciler.errors import few_names
@@ -81,52 +81,16 @@ class CandidateNodes:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class Applicant:
-    """The requirements of a workload on nodes. They are equal for all workloads that get the same answers."""
-
-    placement: str
-    """``spec.placement`` as JSON."""
-    path: str
-    """Path of the weights."""
-    fetched: bool
-    """True if the weights come from a hub."""
-    in_parts: bool
-    trusted: bool
-    """True if code that comes with the weights may run."""
-    workload: Workload = field(compare=False)
-    """One of them."""
-
-    @classmethod
-    def of(cls, workload: Workload) -> Applicant:
-        """Return the requirements of a workload."""
-        model = workload.model.spec
-        return cls(
-            placement_key(workload.deployment),
-            workload.path,
-            model.source.huggingface is not None,
-            in_parts(workload.deployment),
-            model.trust_remote_code,
-            workload,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Selection:
-    """The selection of nodes by a deployment. It is equal for all deployments that select the same."""
-
-    placement: str
-    deployment: ModelDeployment = field(compare=False)
-    """One of them."""
+def requirements(workload: Workload) -> Hashable:
+    """Return the key of the requirements of a workload on nodes, which is equal for all that get the same answers."""
+    deployment, model = workload.deployment, workload.model.spec
+    fetched = model.source.huggingface is not None
+    return placement_key(deployment), workload.path, fetched, in_parts(deployment), model.trust_remote_code
 
 
 def candidates(world: World, deployment: ModelDeployment) -> CandidateNodes:
     """Sort the nodes for a deployment, once for all that select the same."""
-    return world.once(_classified, _Selection(placement_key(deployment), deployment))
-
-
-def _classified(world: World, selection: _Selection) -> CandidateNodes:
-    return CandidateNodes.classify(world, selection.deployment)
+    return world.once(CandidateNodes.classify, deployment, key=placement_key(deployment))
 
 
 def placement_key(deployment: ModelDeployment) -> str:
@@ -134,36 +98,36 @@ def placement_key(deployment: ModelDeployment) -> str:
     return deployment.spec.placement.model_dump_json()
 
 
-def late(world: World, applicant: Applicant) -> Placed:
+def late(world: World, workload: Workload) -> Placed:
     """List the matching nodes that are about to report what they can do."""
-    return tuple(name for name in _matching(world, applicant) if about_to_report(world, name, applicant.path))
+    return tuple(name for name in _matching(world, workload) if about_to_report(world, name, workload.path))
 
 
-def occupied(world: World, applicant: Applicant) -> Placed:
+def occupied(world: World, workload: Workload) -> Placed:
     """List the matching nodes with living ranks."""
     living = {rank.node for rank in world.observed.ranks() if rank.alive}
-    return tuple(name for name in _matching(world, applicant) if name in living)
+    return tuple(name for name in _matching(world, workload) if name in living)
 
 
-def building(world: World, applicant: Applicant) -> Placed:
+def building(world: World, workload: Workload) -> Placed:
     """List the matching nodes whose runtime is being built."""
-    return tuple(name for name in _matching(world, applicant) if runtimes.about_to_arrive(world, name))
+    return tuple(name for name in _matching(world, workload) if runtimes.about_to_arrive(world, name))
 
 
-def fit(world: World, applicant: Applicant) -> Placed:
+def fit(world: World, workload: Workload) -> Placed:
     """List the matching nodes that can run a rank."""
-    matching = _matching(world, applicant)
-    return tuple(name for name in matching if unfit(world, name, applicant.workload) is None)
+    matching = _matching(world, workload)
+    return tuple(name for name in matching if unfit(world, name, workload) is None)
 
 
-def unusable(world: World, applicant: Applicant) -> Placed:
+def unusable(world: World, workload: Workload) -> Placed:
     """List the matching nodes that cannot."""
-    usable = set(world.once(fit, applicant))
-    return tuple(name for name in _matching(world, applicant) if name not in usable)
+    matching = _matching(world, workload)
+    return tuple(name for name in matching if unfit(world, name, workload) is not None)
 
 
-def _matching(world: World, applicant: Applicant) -> list[NodeName]:
-    return candidates(world, applicant.workload.deployment).matching
+def _matching(world: World, workload: Workload) -> list[NodeName]:
+    return candidates(world, workload.deployment).matching
 
 
 def suits(node: Node, deployment: ModelDeployment) -> bool:
@@ -225,7 +189,7 @@ def about_to_report(world: World, name: NodeName, path: str) -> bool:
     """Return whether a node is about to report what it can do. A node whose agent does not start is not about to."""
     node = world.node(name)
     if node.contact is Contact.AGENT_DOWN:
-        return not world.unstarted(name)
+        return not world.memory.unstarted(name)
     weights = node.model(path)
     return not answers(world, name) or weights is None or weights.examining
 
@@ -242,7 +206,7 @@ def returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]
     for rank in world.observed.ranks_on(name):
         record = world.memory.groups.get(rank.replica)
         if rank.alive and rank.replica != replica and record is not None and name not in record.members:
-            yield f"rank {rank.report.id.rank} of {rank.replica}, epoch {rank.report.id.epoch}, on {name}"
+            yield f"{rank.title}, on {name}"
 
 
 def unfit(world: World, name: NodeName, workload: Workload) -> Refusal | None:

@@ -1,9 +1,8 @@
 """Leftovers of ranks on a node: processes, ports, protection domains, wired memory.
 
-The proof that they are gone has three values. *No* keeps new ranks away. *Unknown* does not: an agent that cannot
-say, and a machine whose probes do not tell, are used as before, because nothing there points to leftovers. Without
-RDMA devices there is nothing to prove about protection domains, and on Linux nothing about wired memory: there both
-end with their process.
+Only what is proven to be left keeps new ranks away. An agent that cannot say, and a machine whose probes do not tell, are
+used as before, because nothing there points to leftovers. Without RDMA devices there is nothing to prove about protection
+domains, and on Linux nothing about wired memory: there both end with their process.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 
 from reconciler.planning.context.memory_needs import gib
 from reconciler.planning.context.world import World
@@ -23,14 +21,6 @@ SETTLE_SECONDS = 60.0
 """Time for the system to free what a rank held. After that, only a person can."""
 REPORT_AFTER_SECONDS = 5.0
 """Time after which leftovers are reported: most are gone in an instant."""
-
-
-class Proof(Enum):
-    """The state of the proof that nothing is left."""
-
-    YES = "yes"
-    NO = "no"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +39,7 @@ class Leftover:
 
     @property
     def sign(self) -> Sign:
-        """Return the key of it on its node."""
         return self.reason, self.rank
-
-
-def proof(world: World, name: NodeName) -> Proof:
-    """Return whether everything that ended ranks held on a node has been freed."""
-    if next(leftovers(world, name), None) is not None:
-        return Proof.NO
-    facts = world.node(name).facts
-    known = [rank.report.gone == Gone.YES for rank in _ended(world, name)]
-    known += [_domains(facts) is not None, _wired(facts) is not None]
-    return Proof.YES if all(known) else Proof.UNKNOWN
 
 
 def leftovers(world: World, name: NodeName) -> Iterator[Leftover]:
@@ -69,7 +48,8 @@ def leftovers(world: World, name: NodeName) -> Iterator[Leftover]:
         if has_leftovers(rank):
             yield _rank_leftover(rank)
     facts = world.node(name).facts
-    domains, wired = _domains(facts), _wired(facts)
+    domains = facts.protection_domains if _has_devices(facts) else None
+    wired = facts.wired_excess_bytes if _may_be_mac(facts) else None
     if domains:
         text = f"processes other than its ranks hold {domains} protection domains there"
         person = (
@@ -92,8 +72,8 @@ def has_leftovers(rank: ObservedRank) -> bool:
 
 def _rank_leftover(rank: ObservedRank) -> Leftover:
     report = rank.report
-    who = f"rank {report.id.rank} of {rank.replica}, epoch {report.id.epoch},"
-    text = f"{who} has ended and left {report.kept}" if report.kept else f"{who} has just ended"
+    ended = f"ended and left {report.kept}" if report.kept else "just ended"
+    text = f"{rank.title}, has {ended}"
     person = (
         f"end what it left on {rank.node} ({report.kept}), with kill -9; a process in state U or D ends only with"
         " a restart of the machine"
@@ -110,14 +90,6 @@ def _ended(world: World, name: NodeName) -> list[ObservedRank]:
 def _settled(world: World, name: NodeName) -> float:
     """Return how many seconds ago a rank last ended there."""
     return min((rank.report.ended_seconds for rank in _ended(world, name)), default=math.inf)
-
-
-def _domains(facts: MachineFacts) -> int | None:
-    return facts.protection_domains if _has_devices(facts) else 0
-
-
-def _wired(facts: MachineFacts) -> int | None:
-    return facts.wired_excess_bytes if _may_be_mac(facts) else 0
 
 
 def _has_devices(facts: MachineFacts) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reconciler.planning.context import reboot_requests
-from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.decision import NOTHING, Decision, wait_for_node
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.evidence import Detection
 from reconciler.planning.diagnosis.rules import Remedy, Row
@@ -21,7 +21,6 @@ from reconciler.state import (
     RefusedBecause,
     RepairNode,
     Sign,
-    Waiting,
     WaitingFor,
 )
 from reconciler.state.identity import ObjectKey
@@ -45,7 +44,7 @@ def decide(world: World, name: NodeName) -> Decision:
     if world.desired.stopping or name not in world.desired.nodes or not world.reached(name):
         return NOTHING
     if f"repair/{name}" in world.memory.in_flight:
-        return _wait(name, "its settings are being changed")
+        return wait_for_node(name, WaitingFor.REPAIR, "its settings are being changed")
     going_on = _running_repair(world, name)
     if going_on is not None:
         return _finish(world, name, going_on)
@@ -54,10 +53,14 @@ def decide(world: World, name: NodeName) -> Decision:
     decision = Decision(refused=tuple(refused)) if refused else NOTHING
     if not due:
         settling = _settling(world, name)
-        return decision + _held(world, name) + (_wait(name, settling) if settling else NOTHING)
+        return (
+            decision
+            + _held(world, name)
+            + (wait_for_node(name, WaitingFor.REPAIR, settling) if settling else NOTHING)
+        )
     hindered = _hindered(world, name)
     if hindered:
-        return decision + _wait(name, hindered)
+        return decision + wait_for_node(name, WaitingFor.REPAIR, hindered)
     changes = tuple(change for need in due for change in need.changes)
     boot = world.boot(name)
     step = RepairNode(
@@ -259,13 +262,10 @@ def _held(world: World, name: NodeName) -> Decision:
         for need in settings.needs(world, name)
         if need.user and not need.against and allowed(world, name, need.kind)
     ]
-    return (
-        _wait(
-            name, f"{waits[0].text}: changed when {waits[0].user} does not use it any more", WaitingFor.QUIET
-        )
-        if waits
-        else NOTHING
-    )
+    if not waits:
+        return NOTHING
+    text = f"{waits[0].text}: changed when {waits[0].user} does not use it any more"
+    return wait_for_node(name, WaitingFor.QUIET, text)
 
 
 # --- what goes on ----------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ def _running_repair(world: World, name: NodeName) -> RepairReport | None:
 def _finish(world: World, name: NodeName, report: RepairReport) -> Decision:
     """Confirm a change as soon as facts read over a newer connection show that it has helped."""
     if report.state != RepairState.WAITING:
-        return _wait(name, f"the change of its settings is {report.state}")
+        return wait_for_node(name, WaitingFor.REPAIR, f"the change of its settings is {report.state}")
     node = world.node(name)
     allowed_kinds = {kind for kind in Kind if allowed(world, name, kind)}
     wanted = all(_kind(change.argv) in allowed_kinds for change in report.changes)
@@ -297,7 +297,9 @@ def _finish(world: World, name: NodeName, report: RepairReport) -> Decision:
     )
     if wanted and shown and seen and report.boot_id == world.boot(name):
         return Decision(steps=(ConfirmRepair(name, report.id),))
-    return _wait(name, "its settings were changed; they are confirmed once they are seen to help")
+    return wait_for_node(
+        name, WaitingFor.REPAIR, "its settings were changed; they are confirmed once they are seen to help"
+    )
 
 
 def _kind(argv: Sequence[str]) -> Kind:
@@ -321,7 +323,3 @@ def _settling(world: World, name: NodeName) -> str:
         return ""
     bare = [port for port in world.node(name).facts.ports if port.address and port.mapped_gid is False]
     return f"{bare[0].interface} of {name} has no GID yet for its new address" if bare else ""
-
-
-def _wait(name: NodeName, text: str, reason: WaitingFor = WaitingFor.REPAIR) -> Decision:
-    return Decision(waiting=(Waiting(ObjectKey("Node", name), reason, f"{name}: {text}"),))

@@ -14,6 +14,7 @@ from ipaddress import AddressValueError, IPv4Address
 
 from reconciler.planning.context.gpu_memory import left_to_models
 from reconciler.planning.context.world import World
+from reconciler.planning.transport.link_addresses import all_addresses
 from reconciler.resources.node import NodeSpec
 from reconciler.state import NodeName, PortFacts
 from reconciler.wire.repair import POWER, RESTART
@@ -35,7 +36,6 @@ class RootCommand:
     why: str
 
     def covers(self, argv: tuple[str, ...]) -> bool:
-        """Return whether a command is this one."""
         return len(argv) == len(self.argv) and all(map(_is, self.argv, argv))
 
 
@@ -78,7 +78,7 @@ def needed(world: World, name: NodeName) -> RootCommands:
 
 def _network(world: World, name: NodeName, unknown: list[str]) -> Iterator[RootCommand]:
     ports = {port.receptacle: port for port in world.node(name).facts.ports}
-    planned = world.once(settings.addresses_of_links)
+    planned = world.desired.once(all_addresses)
     for end, other in world.once(settings.ends_of_links).get(name, ()):
         port = ports.get(end.receptacle)
         if port is None or not _INTERFACE.fullmatch(port.interface):

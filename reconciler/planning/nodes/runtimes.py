@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.decision import NOTHING, Decision, wait_for_node
 from reconciler.planning.context.world import World, due
 from reconciler.state import (
     BuildRuntime,
@@ -18,10 +18,8 @@ from reconciler.state import (
     PruneRuntimes,
     Refusal,
     RefusedBecause,
-    Waiting,
     WaitingFor,
 )
-from reconciler.state.identity import ObjectKey
 from reconciler.wire.node import NodeReport
 
 BUILDS_MAX = 4
@@ -54,7 +52,7 @@ def _of_node(world: World, name: NodeName, room: int) -> Decision:
     step, key = BuildRuntime(name), _wanted(world, report)
     if world.node(name).contact is Contact.AGENT_DOWN and report is None:
         # Perhaps there is no Python to start it with; a runtime has one.
-        needed = world.unstarted(name) and name not in known.built
+        needed = world.memory.unstarted(name) and name not in known.built
     else:
         needed = world.reached(name) and bool(key) and key not in (known.built.get(name), used(report))
     if step.subject in world.memory.in_flight:
@@ -75,8 +73,7 @@ def retried_first(world: World, name: NodeName) -> bool:
 
 
 def _building(name: NodeName, how: str) -> Decision:
-    text = f"{name}: its runtime is being built" + (f": {how}" if how else "")
-    return Decision(waiting=(Waiting(ObjectKey("Node", name), WaitingFor.RUNTIME, text),))
+    return wait_for_node(name, WaitingFor.RUNTIME, f"its runtime is being built{f': {how}' if how else ''}")
 
 
 def _tidy(world: World, name: NodeName, report: NodeReport | None, key: str) -> Decision:

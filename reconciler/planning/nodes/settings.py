@@ -15,7 +15,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 from reconciler.planning.context.gpu_memory import left_to_models
 from reconciler.planning.context.world import World
-from reconciler.planning.transport import fallback, link_addresses
+from reconciler.planning.transport import fallback
+from reconciler.planning.transport.link_addresses import all_addresses
 from reconciler.resources import End
 from reconciler.resources.node import Repair
 from reconciler.state import MachineFacts, NodeName, ObservedRank, PortFacts
@@ -30,7 +31,7 @@ _MIB = 2**20
 
 
 class Kind(Enum):
-    """The field of ``spec.repair`` that allows it."""
+    """The field of ``spec.repair`` that allows it, with the same name as here in ``Repair``."""
 
     NETWORK = "network"
     WIRED_LIMIT = "wiredLimit"
@@ -39,15 +40,8 @@ class Kind(Enum):
     WEIGHTS = "weights"
 
     def allowed(self, repair: Repair) -> bool:
-        """Return whether a Node allows it."""
-        fields = {
-            Kind.NETWORK: repair.network,
-            Kind.WIRED_LIMIT: repair.wired_limit,
-            Kind.SLEEP: repair.sleep,
-            Kind.UPDATES: repair.updates,
-            Kind.WEIGHTS: repair.weights,
-        }
-        return fields[self]
+        allowed: bool = getattr(repair, self.name.lower())
+        return allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +79,6 @@ def _needs(world: World, name: NodeName) -> tuple[Need, ...]:
 
 
 def identity(boot_id: str, changes: Sequence[Change]) -> str:
-    """Identify these changes in this boot."""
     written = json.dumps([boot_id, *(change.argv for change in changes)])
     return hashlib.sha256(written.encode()).hexdigest()[:12]
 
@@ -151,17 +144,12 @@ def _network(world: World, name: NodeName) -> Iterator[Need]:
 
 def _plugs(world: World, name: NodeName) -> Iterator[_Plug]:
     """Yield the ports with the cable that is declared for them."""
-    planned = world.once(addresses_of_links)
+    planned = world.desired.once(all_addresses)
     ports = {port.receptacle: port for port in world.node(name).facts.ports}
     for end, other in world.once(ends_of_links).get(name, ()):
         port = ports.get(end.receptacle)
         if port and port.interface and port.connected and port.peer == other:
             yield _Plug(port, End(*other), planned.get(end))
-
-
-def addresses_of_links(world: World) -> Mapping[End, IPv4Interface]:
-    """Return the address of each end of all declared links."""
-    return link_addresses.all_addresses(world.desired)
 
 
 def ends_of_links(world: World) -> dict[str, list[tuple[End, End]]]:

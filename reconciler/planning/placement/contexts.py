@@ -8,6 +8,7 @@ answers.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,6 @@ class Contexts:
 
     @classmethod
     def of(cls, deployment: ModelDeployment, weights: ModelReport) -> Contexts:
-        """Read them from the manifest and the model's config."""
         wanted = deployment.spec.serving.context
         if isinstance(wanted, int):
             return cls(wanted, wanted)
@@ -70,10 +70,8 @@ class Contexts:
         if self.most == self.least or fits(self.most):
             return self.most
         low, high = self.least // STEP, math.ceil(self.most / STEP)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(middle * STEP) else (low, middle)
-        return max(self.least, low * STEP)
+        more = bisect_left(range(low + 1, high), True, key=lambda steps: not fits(steps * STEP))
+        return max(self.least, (low + more) * STEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +99,9 @@ class Charges:
 
     @property
     def guessed(self) -> bool:
-        """Return whether these charges are guesses."""
         return guessed(self.weights, self.strategy, self.size)
 
     def least(self) -> Needs:
-        """Return the bytes that each rank is charged at least."""
         return self.at(self.contexts.least)
 
     def room_for(self, context: int) -> Needs:

@@ -26,8 +26,8 @@ from reconciler.state import DeploymentName, GroupRecord, NodeName, Refusal, Wai
 from reconciler.wire.node import ModelReport
 
 from . import compatibility
-from .choose import choose
 from .contexts import Charges, explained
+from .place import choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,6 @@ class Places:
 
 
 def explain(world: World, name: DeploymentName) -> Iterator[Places]:
-    """Explain every replica that a deployment asks for, in order."""
     deployment = world.desired.deployments.get(name)
     model = world.desired.models.get(deployment.spec.model) if deployment else None
     if deployment is None or model is None:
@@ -76,7 +75,6 @@ class _Subject:
 
     @property
     def members(self) -> Placed:
-        """List the nodes of its group; empty without one."""
         return self.record.members if self.record else ()
 
     @property

@@ -19,6 +19,7 @@ from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import eligible
 from reconciler.planning.nodes.eligible import returning, too_few, unfit
+from reconciler.planning.transport import fallback
 from reconciler.planning.transport.fallback import Transport
 from reconciler.planning.weights.distribute import being_fetched
 from reconciler.resources.deployment import RANKS_MAX
@@ -50,16 +51,14 @@ class Placement:
 FOR_WANT_OF_NODES = (RefusedBecause.NO_NODES, RefusedBecause.NO_MEMORY)
 """Reasons that more nodes would remove."""
 Joined = tuple[Placement, Transport]
-Join = Callable[[Placed], Transport | str]
-"""Say how these nodes, in this order, would be joined; else why they cannot be."""
 
 
-def place(
-    world: World, ledger: Ledger, workload: Workload, join: Join, without: Placed = ()
+def choose(
+    world: World, ledger: Ledger, workload: Workload, without: Placed = ()
 ) -> Joined | Waiting | Refusal:
-    """Find a place for a replica's group, on none of ``without``; else say what it waits for, or why it cannot be
-    placed. Charges nothing."""
-    placed = _place(world, ledger, workload, join, without)
+    """Choose machines and transport for a replica's group, but none of ``without``; else say what it waits for, or why it
+    cannot be placed. Charges nothing."""
+    placed = _place(world, ledger, workload, without)
     if isinstance(placed, Refusal):
         nodes = eligible.candidates(world, workload.deployment).without(without)
         by_choice = nodes.refusal_by_choice(world, workload) if placed.reason in FOR_WANT_OF_NODES else None
@@ -67,38 +66,38 @@ def place(
     return placed
 
 
-def _place(
-    world: World, ledger: Ledger, workload: Workload, join: Join, without: Placed
-) -> Joined | Waiting | Refusal:
-    applicant = eligible.Applicant.of(workload)
+def _place(world: World, ledger: Ledger, workload: Workload, without: Placed) -> Joined | Waiting | Refusal:
+    key = eligible.requirements(workload)
 
-    def others(names: Placed) -> Placed:
-        return tuple(name for name in names if name not in without) if without else names
+    def others(list_nodes: Callable[[World, Workload], Placed]) -> Placed:
+        return _but(without, world.once(list_nodes, workload, key=key))
 
-    late = others(world.once(eligible.late, applicant))
+    late = others(eligible.late)
     if late:
         # Not only when there are too few: how large a group becomes must not depend on who answers first.
         return _awaited(world, workload, late)
-    occupied = others(world.once(eligible.occupied, applicant))
+    occupied = others(eligible.occupied)
     ending = [text for name in occupied for text in returning(world, name, workload.replica)]
     if ending:
-        text = f"{workload.replica}: waiting for the end of {few_names(ending)}"
-        return Waiting(workload.replica.key, WaitingFor.STOPPING, text, replica=workload.replica)
-    building = others(world.once(eligible.building, applicant))
+        return workload.wait(WaitingFor.STOPPING, f"waiting for the end of {few_names(ending)}")
+    building = others(eligible.building)
     if building:
-        text = f"{workload.replica}: the runtime of {few_names(building)} is being built"
-        return Waiting(workload.replica.key, WaitingFor.RUNTIME, text, replica=workload.replica)
-    fetching = others(being_fetched(world, applicant))
+        return workload.wait(WaitingFor.RUNTIME, f"the runtime of {few_names(building)} is being built")
+    fetching = _but(without, being_fetched(world, workload))
     if fetching:
-        text = f"{workload.replica}: the weights of {workload.model.metadata.name} are not on {few_names(fetching)} yet"
-        return Waiting(workload.replica.key, WaitingFor.WEIGHTS, text, replica=workload.replica)
-    usable = others(world.once(eligible.fit, applicant))
+        text = f"the weights of {workload.model.metadata.name} are not on {few_names(fetching)} yet"
+        return workload.wait(WaitingFor.WEIGHTS, text)
+    usable = others(eligible.fit)
     if len(usable) < workload.deployment.spec.parallelism.nodes.min:
-        unusable = others(world.once(eligible.unusable, applicant))
+        unusable = others(eligible.unusable)
         problem = unfit(world, unusable[0], workload) if unusable else None
         text = too_few(world.desired.nodes, workload.deployment, len(usable))
         return problem or workload.refuse(RefusedBecause.NO_NODES, text)
-    return _among_compatible(world, ledger, workload, usable, join)
+    return _among_compatible(world, ledger, workload, usable)
+
+
+def _but(without: Placed, names: Placed) -> Placed:
+    return tuple(name for name in names if name not in without) if without else names
 
 
 def _awaited(world: World, workload: Workload, late: Placed) -> Waiting:
@@ -108,16 +107,16 @@ def _awaited(world: World, workload: Workload, late: Placed) -> Waiting:
     if not silent:
         text = f"the weights of {workload.model.metadata.name} are still being examined on {few_names(late)}"
     reason = WaitingFor.AGENT if silent else WaitingFor.EXAMINED
-    return Waiting(workload.replica.key, reason, f"{workload.replica}: {text}", replica=workload.replica)
+    return workload.wait(reason, text)
 
 
 def _among_compatible(
-    world: World, ledger: Ledger, workload: Workload, usable: Placed, join: Join
+    world: World, ledger: Ledger, workload: Workload, usable: Placed
 ) -> Joined | Waiting | Refusal:
     """Find the largest group of nodes that agree in everything that its ranks must agree on. One rank agrees with itself."""
     bounds = workload.deployment.spec.parallelism.nodes
     if bounds.max == 1:
-        return _Search.start(world, ledger, workload, usable, join).largest()
+        return _Search.start(world, ledger, workload, usable).largest()
     record = world.memory.groups.get(workload.replica)
     sets = compatibility.compatible_sets(world, usable, workload.path, record.members if record else ())
     best: Joined | None = None
@@ -126,7 +125,7 @@ def _among_compatible(
     for names in sets:
         if len(names) < max(bounds.min, len(best[0].members) + 1 if best else 1):
             continue
-        found = _Search.start(world, ledger, workload, names, join).largest()
+        found = _Search.start(world, ledger, workload, names).largest()
         if isinstance(found, Refusal | Waiting):
             problem = problem or found
         elif best is None or len(found[0].members) > len(best[0].members):
@@ -146,6 +145,7 @@ def _among_compatible(
 class _Search:
     """The nodes that could be used, and the group to place on them."""
 
+    world: World
     workload: Workload
     rooms: FreeMemory
     weights: ModelReport
@@ -155,12 +155,11 @@ class _Search:
     """The nodes of the replica's group, or of its last one."""
     load: Mapping[NodeName, int]
     """Ranks of other replicas on each node."""
-    join: Join
     context_before: int
     """The context of the replica's group, if it was formed for the same spec; else 0."""
 
     @classmethod
-    def start(cls, world: World, ledger: Ledger, workload: Workload, usable: Placed, join: Join) -> _Search:
+    def start(cls, world: World, ledger: Ledger, workload: Workload, usable: Placed) -> _Search:
         replica = workload.replica
         record = world.memory.groups.get(replica)
         before = record.members if record else ()
@@ -178,7 +177,7 @@ class _Search:
         same = record is not None and record.fingerprint == workload.spec_hash
         context = record.context if record is not None and same else 0
         failed = world.once(_failed, usable, workload.path)
-        return cls(workload, rooms, weights, failed, before, load, join, context)
+        return cls(world, workload, rooms, weights, failed, before, load, context)
 
     def largest(self) -> Joined | Waiting | Refusal:
         """Take as many nodes as there are within the bounds, and fewer if the model, the memory or the transport
@@ -247,13 +246,14 @@ class _Search:
     def _best(self, each: Needs) -> tuple[Placed, Transport] | Refusal | None:
         """Prefer the nodes that the replica has already, then the least loaded, and of these the best joined. A refusal
         if none can be joined, None if none have room."""
-        transports = self.workload.deployment.spec.transport
+        replica, deployment = self.workload.replica, self.workload.deployment
+        transports = deployment.spec.transport
         candidates = sorted(self.rooms.candidates(each), key=self._preference)
         unjoined: Refusal | None = None
         for _, alike in groupby(candidates, key=self._preference):
             best: tuple[Placed, Transport] | None = None
             for members in self._candidates(list(alike), each):
-                transport = self.join(members)
+                transport = fallback.choose(self.world, replica, deployment, members)
                 if isinstance(transport, str):
                     unjoined = unjoined or self._unjoined(members, transport)
                 elif best is None or _height(transports, transport) < _height(transports, best[1]):

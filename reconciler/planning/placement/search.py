@@ -40,7 +40,6 @@ class FreeMemory:
     """Says that a node's GPU may wire less than its manifest leaves to ranks; empty if it may wire as much."""
 
     def cabled(self, name: NodeName) -> Placed:
-        """Return the nodes at the other ends of a node's cables."""
         return self.cables.get(name, ())
 
     def fits(self, members: Placed, needs: Needs) -> bool:

@@ -6,6 +6,7 @@ group waits for the report. If the model's code cannot say them, the deployment 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -54,13 +55,7 @@ def no_room(
     node, first = min(failed.items(), key=lambda entry: entry[1].again)
     at = datetime.fromtimestamp(first.again, UTC).strftime("%H:%M:%S UTC")
     why = f"the examination of its weights on {node} failed: {first.text}; it is tried again at {at}"
-    return Waiting(
-        workload.replica.key,
-        WaitingFor.EXAMINATION,
-        f"{workload.replica}: {text}; {why}",
-        until=first.again,
-        replica=workload.replica,
-    )
+    return workload.wait(WaitingFor.EXAMINATION, f"{text}; {why}", first.again)
 
 
 def _lacking(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int, split: Split) -> str:
@@ -106,10 +101,8 @@ def _shares(rooms: FreeMemory, size: int) -> list[tuple[int, NodeName]]:
 
 def _fitting(workload: Workload, rooms: FreeMemory, weights: ModelReport, size: int) -> Iterator[str]:
     """Yield the changes that would each make it fit."""
-    model_needs, bounds = (
-        _needed_at_least(workload, weights),
-        workload.deployment.spec.parallelism.nodes,
-    )
+    bounds = workload.deployment.spec.parallelism.nodes
+    model_needs = _needed_at_least(workload, weights)
     sizes = {size, bounds.min}
     rooms = rooms.roomiest(RANKS_MAX)
 
@@ -157,8 +150,4 @@ def _fits(
 
 def _largest_fitting(below: int, fits: Callable[[int], bool]) -> int:
     """Return the largest number below that fits; 0 for none. If one fits, all smaller ones do."""
-    low, high = 0, below
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return bisect_left(range(1, below), True, key=lambda number: not fits(number))

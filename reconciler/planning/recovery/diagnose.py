@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 from signal import SIGKILL
@@ -186,19 +187,19 @@ def _blaming(view: Wanted) -> list[Attempt]:
 
 def _transport_forms(view: Wanted) -> int:
     """Count how often in a row the group was formed on its transport because of a fault."""
-    latest = reversed(_blaming(view))
-    since = view.world.now - ATTEMPTS_SECONDS
 
     def failing(attempt: Attempt) -> bool:
-        down = attempt.cause == Cause.TRANSPORT_FAILED.value
-        return (
-            attempt.fault is not None
-            and not down
-            and attempt.at > since
-            and attempt.spec_generations == view.spec_generations
-        )
+        return attempt.fault is not None and attempt.cause != Cause.TRANSPORT_FAILED.value
 
-    return sum(1 for _ in takewhile(failing, latest))
+    return _in_a_row(view, reversed(_blaming(view)), failing)
+
+
+def _in_a_row(view: Wanted, latest: Iterable[Attempt], alike: Callable[[Attempt], bool]) -> int:
+    """Count the latest attempts that are alike, for this spec and not too long ago."""
+    since, spec = view.world.now - ATTEMPTS_SECONDS, view.spec_generations
+    return sum(
+        1 for _ in takewhile(lambda a: alike(a) and a.at > since and a.spec_generations == spec, latest)
+    )
 
 
 def attempts(view: Wanted, fault: FaultClass, failed: bool = False, own: bool = False) -> int:
@@ -214,16 +215,7 @@ def attempts(view: Wanted, fault: FaultClass, failed: bool = False, own: bool = 
         for each in reversed(_blaming(view))
         if not (failed and _from_outside(each)) and not (own and (each is first or each.never_ran))
     )
-    since = view.world.now - ATTEMPTS_SECONDS
-
-    def same(attempt: Attempt) -> bool:
-        return (
-            attempt.fault is fault
-            and attempt.at > since
-            and attempt.spec_generations == view.spec_generations
-        )
-
-    return sum(1 for _ in takewhile(same, latest))
+    return _in_a_row(view, latest, lambda attempt: attempt.fault is fault)
 
 
 def _from_outside(attempt: Attempt) -> bool:
@@ -247,14 +239,12 @@ def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
         cables=record.transport in fallback.CABLES,
         ring=record.transport in fallback.RINGS,
         proven=record.proven_at is not None,
-        idle_seconds=max(
-            (r.report.idle_seconds for rank, r in view.current.items() if rank == 0), default=0.0
-        ),
+        idle_seconds=view.current[0].report.idle_seconds if 0 in view.current else 0.0,
         boots=boots,
         returning=frozenset(back),
         unkillable=tuple(dict.fromkeys(rank.node for rank in view.current.values() if rank.unkillable)),
         local=frozenset(n for n in record.members if world.access(n).ssh is None),
-        unstarted=frozenset(n for n in record.members if world.unstarted(n)),
+        unstarted=frozenset(n for n in record.members if world.memory.unstarted(n)),
     )
 
 

@@ -11,13 +11,13 @@ from reconciler.planning.context.view import Formed, Wanted
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.rollout import specs, wish
-from reconciler.state import Cause, DeploymentName, FaultClass, Refusal, RefusedBecause
+from reconciler.state import Cause, DeploymentName, FaultClass, NodeName, Refusal, RefusedBecause
 from reconciler.state.identity import ObjectKey
 from reconciler.state.machine.weights import shown
 from reconciler.state.plan import SetBack
 from reconciler.state.rollback import Rollback
+from reconciler.wire.node import Load
 
-from . import starvation
 from .back_off import served_seconds
 from .diagnose import Diagnosis, attempts, cut_off
 
@@ -35,6 +35,10 @@ BLAMED = (
 """Faults that may come from any change. Cables, machines and their system are as they were before."""
 BLAMED_ON_JOINING = (FaultClass.RENDEZVOUS, FaultClass.QUEUE_PAIRS)
 """Faults that may come from another transport, or from another number of nodes."""
+MEASURED_SECONDS = 5.0
+"""Greatest age of a machine's report of its memory."""
+SPARE = 0.05
+"""The share of a machine's memory that is free while memory is not short."""
 JOINING = ("transport", "parallelism", "fastSynch")
 """Fields of the spec that say how ranks are joined."""
 
@@ -50,7 +54,7 @@ def step(view: Formed, fault: Diagnosis) -> SetBack | None:
         return None
     if cut_off(view) and not _joins_otherwise(changes):
         return None  # links that are gone are gone for every spec
-    starved = fault.killed and specs.may_need_more(record.spec_before, tried) and starvation.possible(view)
+    starved = fault.killed and specs.may_need_more(record.spec_before, tried) and _starved(view)
     if fault.killed and not starved:
         return None
     enough = fault.remedy is Remedy.REFUSE or fault.cause is Cause.OVERDUE
@@ -80,6 +84,34 @@ def _blamed(fault: Diagnosis, changes: Collection[specs.Change]) -> bool:
 
 def _joins_otherwise(changes: Collection[specs.Change]) -> bool:
     return any(change.is_of(JOINING) for change in changes)
+
+
+def _starved(view: Formed) -> bool:
+    """Return whether memory may have been short where ranks of the group are gone; also if no report says so."""
+    charges: dict[NodeName, int] = {}
+    for number, (name, size) in enumerate(zip(view.record.members, view.record.charges, strict=True)):
+        rank = view.current.get(number)
+        if rank is None or not rank.alive:
+            charges[name] = charges.get(name, 0) + size
+    return any(_short(view, name, size) for name, size in charges.items())
+
+
+def _short(view: Formed, name: NodeName, charged: int) -> bool:
+    """Return whether a machine reports pressure, has ended programs for memory within the hour, or had little left."""
+    node = view.world.node(name)
+    load = node.report.load if node.report else None
+    if node.report is None or load is None or load.memory_free_bytes is None:
+        return True
+    if load.pressure in ("warn", "critical") or node.facts.memory_kills:
+        return True
+    given_back = charged if _measured_since(view, name, load) else 0
+    return load.memory_free_bytes < given_back + SPARE * node.report.memory_bytes
+
+
+def _measured_since(view: Formed, name: NodeName, load: Load) -> bool:
+    """Return whether a measurement was surely made after the ends: what the ranks held is free in it."""
+    ends = (rank.report.exit for rank in view.current.values() if rank.node == name)
+    return all(load.clock - MEASURED_SECONDS >= ended.at for ended in ends if ended is not None)
 
 
 def _proven_elsewhere(view: Formed) -> bool:

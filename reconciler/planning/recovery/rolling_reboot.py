@@ -7,7 +7,7 @@ end, so that nothing is restarted twice, whatever is forgotten.
 from __future__ import annotations
 
 from reconciler.planning.context import reboot_requests
-from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.decision import NOTHING, Decision, wait_for_node
 from reconciler.planning.context.reboot_requests import AWAY_SECONDS
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import quarantine
@@ -19,8 +19,6 @@ from reconciler.state import (
     RebootNode,
     Refusal,
     RefusedBecause,
-    Step,
-    Waiting,
     WaitingFor,
 )
 
@@ -43,15 +41,11 @@ def decide(world: World, decided: list[Decision]) -> Decision:
         return refused
     current = next((name for name in able if reboot_requests.begun(world, name)), None)
     first = current or able[0]
-    later = tuple(
-        _wait(name, WaitingFor.TURN, f"it is restarted after {first}") for name in able if name != first
-    )
-    step = _continue_reboot(world, first) if current else _begins(world, first, decided)
-    return (
-        refused
-        + (Decision(steps=(step,)) if isinstance(step, Step) else Decision(waiting=(step,)))
-        + Decision(waiting=later)
-    )
+    decision = refused + (_continue_reboot(world, first) if current else _begins(world, first, decided))
+    for name in able:
+        if name != first:
+            decision += wait_for_node(name, WaitingFor.TURN, f"it is restarted after {first}")
+    return decision
 
 
 def _obstacle(world: World, name: NodeName) -> str:
@@ -67,31 +61,35 @@ def _obstacle(world: World, name: NodeName) -> str:
     return ""
 
 
-def _begins(world: World, name: NodeName, decided: list[Decision]) -> Step | Waiting:
+def _begins(world: World, name: NodeName, decided: list[Decision]) -> Decision:
     hold = _unanswered(world, name) or _still_returning(world) or _unsettled(decided)
     if hold:
-        return _wait(name, WaitingFor.TURN, f"it is restarted when {hold}")
-    return EmptyNode(name, Reboot(world.now, world.boot(name), REASON, requested=False))
+        return wait_for_node(name, WaitingFor.TURN, f"it is restarted when {hold}")
+    step = EmptyNode(name, Reboot(world.now, world.boot(name), REASON, requested=False))
+    return Decision(steps=(step,))
 
 
-def _continue_reboot(world: World, name: NodeName) -> Step | Waiting:
+def _continue_reboot(world: World, name: NodeName) -> Decision:
     noted = reboot_requests.begun(world, name)
     if reboot_requests.away(world, name) and noted is not None:
         until = noted.at + AWAY_SECONDS
-        return _wait(name, WaitingFor.RESTART, "it was asked to restart, and is expected back", until)
+        return wait_for_node(name, WaitingFor.RESTART, "it was asked to restart, and is expected back", until)
     if f"node/{name}" in world.memory.in_flight:
-        return _wait(name, WaitingFor.STEP, "it is being asked to restart")
+        return wait_for_node(name, WaitingFor.STEP, "it is being asked to restart")
     ranks = world.observed.ranks_on(name)
     left = [str(rank.report.id) for rank in ranks if rank.alive and not rank.unkillable]
     left += [
         str(replica) for replica, record in sorted(world.memory.groups.items()) if name in record.members
     ]
     if left:
-        return _wait(name, WaitingFor.RESTART, f"it is being emptied for a restart: {left[0]} is there")
+        return wait_for_node(
+            name, WaitingFor.RESTART, f"it is being emptied for a restart: {left[0]} is there"
+        )
     hold = _unanswered(world, name) or _still_returning(world)
     if hold:
-        return _wait(name, WaitingFor.RESTART, f"it is empty, and restarted when {hold}")
-    return RebootNode(name, Reboot(world.now, world.boot(name), REASON), on_request=True)
+        return wait_for_node(name, WaitingFor.RESTART, f"it is empty, and restarted when {hold}")
+    step = RebootNode(name, Reboot(world.now, world.boot(name), REASON), on_request=True)
+    return Decision(steps=(step,))
 
 
 def _unanswered(world: World, name: NodeName) -> str:
@@ -125,10 +123,6 @@ def _unsettled(decided: list[Decision]) -> str:
             if waiting.replica is not None and waiting.reason not in SERVING:
                 return f"{waiting.replica} is served ({waiting.text})"
     return ""
-
-
-def _wait(name: NodeName, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
-    return Waiting(ObjectKey("Node", name), reason, f"{name}: {text}", until)
 
 
 def _refusal(name: NodeName, why: str) -> Refusal:

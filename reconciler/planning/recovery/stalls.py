@@ -143,7 +143,6 @@ def _culprits(ranks: Sequence[ObservedRank], silence: float) -> str:
 
 
 def report(view: View) -> Decision | None:
-    """Report a group that makes no progress before it is given up."""
     ranks = tuple(rank for _, rank in sorted(view.current.items()))
     silence, allowed = _silence(view, ranks), _allowed(view.health, ranks)
     stopped = [rank for rank in ranks if rank.report.stopped]
@@ -151,4 +150,4 @@ def report(view: View) -> Decision | None:
         return None
     again = [_continued(view, rank)[0] + _window(view) for rank in stopped if _continued(view, rank)]
     text = f"{_culprits(ranks, silence)}; the group is formed again after {allowed:.0f} s"
-    return Decision(waiting=(view.wait(WaitingFor.PROGRESS, text, min(again, default=None)),))
+    return view.wait(WaitingFor.PROGRESS, text, min(again, default=None))

@@ -9,8 +9,7 @@ from reconciler.planning.context.workload import Workload
 from reconciler.planning.diagnosis.rules import Remedy
 from reconciler.planning.nodes import repair
 from reconciler.planning.nodes.eligible import suits
-from reconciler.planning.placement.choose import choose
-from reconciler.planning.placement.place import Joined
+from reconciler.planning.placement.place import Joined, choose
 from reconciler.planning.placement.references import unknown_model
 from reconciler.planning.recovery import back_off, diagnose, rollback
 from reconciler.planning.recovery.diagnose import Diagnosis
@@ -48,14 +47,14 @@ def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None
     unreported = view.world.once(adopt.unreported)
     if unreported:
         text = f"no answer yet from {', '.join(unreported)}, which may know of a later epoch"
-        return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
+        return view.wait(WaitingFor.AGENT, text)
     failed = _abandoned_transport(view, fault) if fault and isinstance(view, Formed) else None
     if failed is not None:
         view = view.without_transport(failed)
         cause = Cause.TRANSPORT_FAILED
     repaired = _repaired(view, str(view.replica) if fault else "")
     if repaired:
-        return Decision(waiting=(view.wait(WaitingFor.REPAIR, repaired),))
+        return view.wait(WaitingFor.REPAIR, repaired)
     wasted = _wasted_verbs(view)
     found = _find_place(view.with_wasted_verbs(wasted), workload, fault)
     if isinstance(found, Waiting):

@@ -2,20 +2,24 @@
 
 The reason is a node or cable that is back, or a transport that failed and has been left alone for long enough. This is
 rare, so that a cable that comes and goes costs no more than a few formations in an hour.
+
+A transport that had failed is forgiven first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
+from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.decision import Decision
 from reconciler.planning.context.sharding import splits
 from reconciler.planning.context.view import Formed
 from reconciler.planning.context.workload import Workload
-from reconciler.planning.placement.choose import choose
+from reconciler.planning.placement.place import choose
 from reconciler.planning.transport import fallback
 from reconciler.planning.transport.fallback import Transport
-from reconciler.state import Cause, NodeName, WaitingFor
+from reconciler.state import Cause, FreeTransport, NodeName, TransportFailure, WaitingFor
 
 PER_HOUR_MAX = 2
 """Most times in an hour that a replica is formed again for this."""
@@ -33,7 +37,6 @@ class Improvement:
     quiet: bool
 
     def due(self, now: float) -> bool:
-        """Return whether now is the time."""
         return self.quiet and now >= self.not_before
 
 
@@ -85,7 +88,7 @@ def wait(view: Formed, found: Improvement) -> Decision:
     until = found.not_before if ahead else None
     when = "later" if ahead else f"as soon as no request has come for {view.deployment.spec.growth.idle:g} s"
     text = f"{found.text}, {when}"
-    return Decision(waiting=(view.wait(WaitingFor.QUIET, text, until),))
+    return view.wait(WaitingFor.QUIET, text, until)
 
 
 def _below(transports: tuple[str, ...], one: str, other: str) -> bool:
@@ -107,3 +110,35 @@ def _schedule(view: Formed, cause: Cause, text: str, newcomers: list[NodeName]) 
 def _not_before(at: float, seconds: float, now: float) -> float:
     """Return the end of a wait. One that began in the future was set before the clock went back, and is over."""
     return at + seconds if at <= now else now
+
+
+def forgive(view: Formed) -> Decision | None:
+    """Allow a failed transport again when a fact that it failed under has changed, when it turns out that a request had
+    ended its group, or when the group has answered over it since."""
+    failures = view.world.memory.transport_failures.get(view.replica, ())
+    if not failures:
+        return None
+    now = view.current_facts(tuple(sorted(view.world.desired.nodes)))
+    for failure in failures:
+        changed = (
+            ", ".join(map(str, attempt_facts.changes(failure.facts, now)))
+            or _acquitted(view, failure)
+            or _served_again(view, failure)
+        )
+        if changed:
+            return Decision(steps=(FreeTransport(view.replica, failure.transport, changed),))
+    return None
+
+
+def _acquitted(view: Formed, failure: TransportFailure) -> str:
+    """Say that a transport was given up for a group that a request had ended; empty if it was not."""
+    for ended, attempt in pairwise(view.world.memory.attempts.get(view.replica, ())):
+        if attempt.at == failure.at and ended.epoch in view.world.ended_by_requests(view.replica):
+            return f"a request had ended epoch {ended.epoch} on it"
+    return ""
+
+
+def _served_again(view: Formed, failure: TransportFailure) -> str:
+    """Say that a group has answered over a transport that had failed; empty if it has not."""
+    again = fallback.used(view.record) == failure.transport and view.record.proven_at is not None
+    return f"{failure.transport} serves again" if again else ""

@@ -33,11 +33,10 @@ from reconciler.state import (
     Refusal,
     RefusedBecause,
     ReleaseReplica,
-    Waiting,
     WaitingFor,
 )
 
-from . import adopt, forgive, start, unexplained
+from . import adopt, improve, start, unexplained
 from .form import form
 from .stop import stop
 
@@ -57,7 +56,7 @@ V = TypeVar("V", bound=View)
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[V]):
-    """A row of the ladder."""
+    """A row of the ladder. Its reason says what its function decides."""
 
     about: type[V]
     """The replicas that it may concern; all others are passed by."""
@@ -66,7 +65,6 @@ class Rule(Generic[V]):
     """The purpose of the rule, as docs/architecture.md says it."""
 
     def answer(self, view: View) -> Answer:
-        """Judge a replica."""
         return self.judge(view) if isinstance(view, self.about) else None
 
 
@@ -83,14 +81,12 @@ def decide(view: View) -> Decision:
 
 
 def _step_in_flight(view: View) -> Decision | None:
-    """Wait for a step that is being executed."""
     if f"replica/{view.replica}" not in view.world.memory.in_flight:
         return None
-    return Decision(waiting=(view.wait(WaitingFor.STEP, "a step is being executed"),))
+    return view.wait(WaitingFor.STEP, "a step is being executed")
 
 
 def _not_observed(view: View) -> Decision | None:
-    """Decide nothing about ranks on nodes that were not seen since the last change to them."""
     nodes = {rank.node for rank in view.alive} | set(view.members)
     nodes -= set(view.lost_members)
     unseen = [n for n in nodes if not view.world.seen_since_last_write(n)]
@@ -101,28 +97,22 @@ def _not_observed(view: View) -> Decision | None:
         unreachable = [n for n in down if view.world.node(n).contact is Contact.UNREACHABLE]
         until = max((lost_at(view.world, n) for n in unreachable), default=None)
         text = f"no answer from {', '.join(down)}"
-        wait = Decision(waiting=(view.wait(WaitingFor.AGENT, text, until),))
+        wait = view.wait(WaitingFor.AGENT, text, until)
         used = [n for n in unreachable if n in view.members]
-        return wait + (
-            _cut_off(view, f"{', '.join(used)} does not answer", "wait for it") if used else NOTHING
-        )
+        return wait + _cut_off(view, f"{', '.join(used)} does not answer", "wait for it") if used else wait
     text = f"waiting for a newer report from {', '.join(sorted(unseen))}"
-    return Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text),))
+    return view.wait(WaitingFor.OBSERVATION, text)
 
 
 def _unrouted(view: View) -> Decision | None:
-    """Keep a serving group until the gateway has the routes to others."""
     if view.world.memory.routed or not budget.serves(view.world, view.replica):
         return None
-    return Decision(
-        waiting=(view.wait(WaitingFor.AGENT, "every node is contacted before the routes change"),)
-    )
+    return view.wait(WaitingFor.AGENT, "every node is contacted before the routes change")
 
 
 def _unwanted(view: Unwanted) -> Decision:
-    """Let a replica that nobody wants finish; then end it and release it. It serves until enough others do."""
     if view.alive and (awaited := leaving.awaited(view.world, view.replica)):
-        return Decision(waiting=(view.wait(WaitingFor.ROLLOUT, awaited),))
+        return view.wait(WaitingFor.ROLLOUT, awaited)
     if view.alive:
         stopping = view.world.desired.stopping
         return stop(view, view.alive, SHUTDOWN_SECONDS if stopping else DRAIN_SECONDS, "no longer wanted")
@@ -130,7 +120,6 @@ def _unwanted(view: Unwanted) -> Decision:
 
 
 def _unrecorded(view: Wanted) -> Decision | None:
-    """Adopt a complete group of a later epoch than the store knows; anything less makes room."""
     if not adopt.unrecorded(view):
         return None
     found = adopt.adopted(view)
@@ -149,7 +138,6 @@ def _leaving(view: Formed) -> list[NodeName]:
 
 
 def _drained(view: Formed) -> Decision | Beside | None:
-    """Move a group off a node that is being drained. If it cannot move, it finishes its requests and ends."""
     leaving = _leaving(view)
     if not leaving:
         return None
@@ -169,7 +157,7 @@ def _in_turn(view: Formed, decision: Decision, why: str) -> Decision | Beside:
     left = budget.before_leaving(view.world, view.replica.deployment)
     if left.lets(view.replica):
         return decision
-    return Beside(Decision(waiting=(view.wait(WaitingFor.ROLLOUT, f"{why}: it moves later, {left.text}"),)))
+    return Beside(view.wait(WaitingFor.ROLLOUT, f"{why}: it moves later, {left.text}"))
 
 
 def _lost(view: Formed) -> Decision | None:
@@ -190,7 +178,7 @@ def _lost(view: Formed) -> Decision | None:
         return stop(view, view.alive, GRACE_SECONDS, why) + decision
     if removed and not view.alive:
         return Decision(steps=(ReleaseReplica(view.replica),)) + decision
-    return decision + Decision(waiting=(view.wait(WaitingFor.AGENT, f"its group waits for a report: {why}"),))
+    return decision + view.wait(WaitingFor.AGENT, f"its group waits for a report: {why}")
 
 
 def _loss_fault(view: View, why: str) -> Diagnosis:
@@ -234,9 +222,8 @@ def _heal(view: Formed, fault: Diagnosis) -> Decision:
         return _retry(view, fault, fault.cause, fault.text)
     changed = attempt_facts.changes(view.record.facts, view.current_facts(view.members))
     if fault.fault is FaultClass.REBOOT:
-        changed = [
-            each for each in changed if each.fact.name != attempt_facts.BOOT
-        ]  # that is the fault itself
+        # that is the fault itself
+        changed = [each for each in changed if each.fact.name != attempt_facts.BOOT]
     if changed:
         return _retry(view, fault, Cause.FACTS_CHANGED, f"{', '.join(map(str, changed))}; {fault.text}")
     return _refusal(view, RefusedBecause.RANK_REFUSES, fault.lasting, fault.person)
@@ -257,13 +244,12 @@ def _retry(view: Formed, fault: Diagnosis, cause: Cause, detail: str) -> Decisio
         case back_off.RestartNow():
             return form(view, cause, detail, fault)
         case back_off.RestartLater(until):
-            return Decision(waiting=(_back_off(view, fault, until),))
+            return _back_off(view, fault, until)
         case back_off.CrashLoop(until, text):
-            waiting = _back_off(view, fault, until)
-            return Decision(waiting=(waiting,)) + _crash_loop(view, text)
+            return _back_off(view, fault, until) + _crash_loop(view, text)
 
 
-def _back_off(view: Formed, fault: Diagnosis, until: float) -> Waiting:
+def _back_off(view: Formed, fault: Diagnosis, until: float) -> Decision:
     return view.wait(WaitingFor.BACK_OFF, f"next attempt after {fault.text}", until)
 
 
@@ -277,17 +263,15 @@ def _refusal(view: View, reason: RefusedBecause, text: str, person: str) -> Deci
 
 
 def _unformed(view: Unformed) -> Decision:
-    """Form the first group of a replica."""
     text = f"an extra replica: {surge.WHY}" if view.target.extra else "it has no group yet"
     return form(view, Cause.NEW_REPLICA, text)
 
 
 def _outdated(view: Formed) -> Decision | Beside | None:
-    """Replace a group that is not what the manifests ask for, when it is its turn."""
     if _leaving(view):
         return None  # it is being replaced already, for the drain
     if (hold := view.hold) is not None:
-        return Beside(Decision(waiting=(view.wait(hold.reason, hold.text, hold.until),)))
+        return Beside(view.wait(hold.reason, hold.text, hold.until))
     return _replace(view, view.target.change) if view.target.change else None
 
 
@@ -298,7 +282,6 @@ def _replace(view: Formed, why: str) -> Decision | Beside:
 
 
 def _tried_once_more(view: Formed) -> Beside | None:
-    """Report how often a group that comes up has failed, after the answer of a later rule."""
     text = back_off.retrying(view)
     return Beside(after=_crash_loop(view, text)) if text else None
 
@@ -328,7 +311,7 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     ),
     Rule(
         Formed,
-        forgive.forgive,
+        improve.forgive,
         "a transport that failed is forgiven when a fact that it failed under has changed, or when it serves again: it is"
         " tried again after an hour, and later each time that fails",
     ),

@@ -7,8 +7,6 @@ from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS, RENDEZVOUS
 from reconciler.planning.context.memory_needs import ModelNeeds, kv_cache_bytes, prefix_cache_bytes
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.transport.fallback import Wiring
-from reconciler.resources import Embedding
-from reconciler.resources import RopeScaling as WantedScaling
 from reconciler.state import GroupRecord, earlier_context
 from reconciler.state.formed_spec import written
 from reconciler.wire import paths
@@ -29,7 +27,7 @@ def launch(
 ) -> LaunchSpec:
     """Return how one rank of a group is started on its node, which ``node`` and ``weights`` describe."""
     serving, rank_id = workload.deployment.spec.serving, record.rank_id(rank)
-    size = len(record.members)
+    size, scaled, embedding = len(record.members), serving.rope_scaling, serving.embedding
     context = record.context or earlier_context(serving.context)
     needs = ModelNeeds.of_deployment(workload.deployment, context)
     addresses = tuple(f"{host}:{record.port + i}" for i, host in enumerate(wiring.hosts))
@@ -59,8 +57,8 @@ def launch(
         fast_synch=workload.deployment.spec.fast_synch,
         prefix_cache_bytes=prefix_cache_bytes(needs, weights, record.strategy, size),
         kv_cache_bytes=kv_cache_bytes(needs, weights, record.strategy, size),
-        rope_scaling=_rope_scaling(serving.rope_scaling),
-        pooling=_pooling(serving.embedding),
+        rope_scaling=RopeScaling(scaled.type, scaled.factor, scaled.original_context) if scaled else None,
+        pooling=Pooling(embedding.pooling, embedding.normalize) if embedding else None,
     )
     return LaunchSpec(
         id=rank_id,
@@ -73,11 +71,3 @@ def launch(
         transport=record.transport,
         formed_for=written(record.spec),
     )
-
-
-def _rope_scaling(wanted: WantedScaling | None) -> RopeScaling | None:
-    return RopeScaling(wanted.type, wanted.factor, wanted.original_context) if wanted else None
-
-
-def _pooling(wanted: Embedding | None) -> Pooling | None:
-    return Pooling(wanted.pooling, wanted.normalize) if wanted else None

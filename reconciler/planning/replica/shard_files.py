@@ -14,7 +14,7 @@ from reconciler.planning.context.world import World
 from reconciler.planning.placement.place import Placement
 from reconciler.planning.weights.distribute import from_peer, on_node, place_of, targets
 from reconciler.resources import Model
-from reconciler.state import NodeName, Waiting, WaitingFor
+from reconciler.state import NodeName, WaitingFor
 from reconciler.state.machine.weights import failed, present
 from reconciler.wire.node import ModelReport
 
@@ -23,7 +23,7 @@ Files = frozenset[str]
 
 def bring(world: World, workload: Workload, placed: Placement) -> Decision | None:
     """Bring the files that the nodes of a group lack before it may be formed; None if all are there."""
-    replica, model = workload.replica, workload.model
+    model = workload.model
     if model.spec.source.huggingface is None:
         return None
     lacks = _by_folder(world, model, placed)
@@ -33,10 +33,8 @@ def bring(world: World, workload: Workload, placed: Placement) -> Decision | Non
     for name, files in _shared_out(world, model, lacks).items():
         if not targets(world, model).get(name, False):  # else all files are being fetched anyway
             decision += _fetch_to(world, model, name, files)
-    text = (
-        f"{replica}: weights of {model.metadata.name} that its ranks read are not on {', '.join(lacks)} yet"
-    )
-    return decision + Decision(waiting=(Waiting(replica.key, WaitingFor.WEIGHTS, text, None, replica),))
+    text = f"weights of {model.metadata.name} that its ranks read are not on {', '.join(lacks)} yet"
+    return decision + Decision(waiting=(workload.wait(WaitingFor.WEIGHTS, text),))
 
 
 def reads(weights: ModelReport, split: Split, ranks: int, rank: int) -> Files:

@@ -1,4 +1,7 @@
-"""Rules for a group that is coming up: from the ranks of old epochs to the first completion."""
+"""Rules for a group that is coming up: from the ranks of old epochs to the first completion.
+
+``LADDER`` in ``ladder.py`` says what each decides.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,6 @@ from .stop import stop
 
 
 def old_ranks(view: Formed) -> Decision | None:
-    """Stop the ranks of old epochs before any rank of a new one starts."""
     current = view.current.values()
     old = tuple(r for r in view.alive if r not in current)
     if not old:
@@ -40,18 +42,16 @@ def old_ranks(view: Formed) -> Decision | None:
 
 
 def better(view: Formed) -> Decision | None:
-    """Form a group again that could be larger, or better joined, when that disturbs nobody."""
     found = improve.better(view) if not view.target.extra else None
     if found is None:
         return None
     left = budget.spare(view.world, view.replica.deployment)
     if left.spare <= 0:
-        return Decision(waiting=(view.wait(WaitingFor.QUIET, f"{found.text}, later: {left.text}"),))
+        return view.wait(WaitingFor.QUIET, f"{found.text}, later: {left.text}")
     return form(view, found.cause, found.text) if found.due(view.world.now) else improve.wait(view, found)
 
 
 def incomplete(view: Formed) -> Decision | None:
-    """Start, all together, the ranks that were never started."""
     missing = [rank for rank in range(len(view.record.members)) if rank not in view.current]
     if not missing:
         return None
@@ -78,7 +78,7 @@ def _held(view: Formed, workload: Workload, names: list[NodeName]) -> Decision |
     unprobed = [name for name in names if not world.node(name).probed]
     if unprobed:
         text = f"the probes of {', '.join(dict.fromkeys(unprobed))} are running"
-        return Decision(waiting=(view.wait(WaitingFor.AGENT, text),))
+        return view.wait(WaitingFor.AGENT, text)
     for name in names:
         why = quarantine.reason(world, name)
         if why:
@@ -88,7 +88,7 @@ def _held(view: Formed, workload: Workload, names: list[NodeName]) -> Decision |
     kept = [f"{name}: {left.text}" for name in names for left in leftovers.leftovers(world, name)]
     if not kept:
         return None
-    return Decision(waiting=(view.wait(WaitingFor.LEFTOVERS, "; ".join(dict.fromkeys(kept))),))
+    return view.wait(WaitingFor.LEFTOVERS, "; ".join(dict.fromkeys(kept)))
 
 
 def _start(view: Formed, workload: Workload, rank: int) -> StartRank | None:
@@ -106,12 +106,11 @@ def _start(view: Formed, workload: Workload, rank: int) -> StartRank | None:
 
 
 def not_ready(view: Formed) -> Decision | None:
-    """Wait for ranks that load. Loading is not failing."""
     late = [r for _, r in sorted(view.current.items()) if r.report.phase != Phase.READY]
     if not late:
         return None
     text = ranks_by_state([(rank.report.id.rank, _phase(rank)) for rank in late])
-    return Decision(waiting=(view.wait(WaitingFor.RANKS, text),))
+    return view.wait(WaitingFor.RANKS, text)
 
 
 def _phase(rank: ObservedRank) -> str:
@@ -133,16 +132,10 @@ def not_proven(view: Formed) -> Decision | None:
     if any(rank.report.phase != Phase.READY for rank in current.values()):
         return None
     first = view.current[0]
-    step = ProveGroup(
-        view.replica,
-        view.record.epoch,
-        first.node,
-        first.report.socket,
-        _moved(view.record),
-        view.record.created_at,
-    )
+    moved, since = _moved(record), record.created_at
+    step = ProveGroup(view.replica, record.epoch, first.node, first.report.socket, moved, since)
     if step.subject in view.world.memory.in_flight:
-        return Decision(waiting=(view.wait(WaitingFor.STEP, "waiting for its first completion"),))
+        return view.wait(WaitingFor.STEP, "waiting for its first completion")
     return Decision(steps=(step,))
 
 

@@ -37,7 +37,7 @@ def stop(
         now + KILL_SECONDS - r.report.killed_seconds for r in ranks if r.report.killed_seconds is not None
     ]
     until = min((at for at in ends if at > now), default=None)
-    return Decision(steps, (view.wait(WaitingFor.STOPPING, f"waiting for the end of {names}", until),))
+    return Decision(steps) + view.wait(WaitingFor.STOPPING, f"waiting for the end of {names}", until)
 
 
 def _ask_again(before: RequestedStop | None, now: float, grace: float) -> bool:

@@ -25,7 +25,7 @@ def end_unreported(view: Formed) -> Decision | None:
     if abs(view.world.now - at) >= ENDS_SECONDS:
         return None
     text = "a rank has lost another one, whose end is not reported yet"
-    return Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text, at + ENDS_SECONDS),))
+    return view.wait(WaitingFor.OBSERVATION, text, at + ENDS_SECONDS)
 
 
 def machines_unexamined(view: Formed) -> Decision | None:
@@ -47,4 +47,4 @@ def machines_unexamined(view: Formed) -> Decision | None:
     text = f"the probes of {', '.join(unexamined)} are running, which may explain why {transport} failed: {shown.text}"
     why = f"its group is dead: {shown.text}"
     ending = stop(view, view.alive, GRACE_SECONDS, why, shown) if view.alive else NOTHING
-    return ending + Decision(waiting=(view.wait(WaitingFor.OBSERVATION, text),))
+    return ending + view.wait(WaitingFor.OBSERVATION, text)

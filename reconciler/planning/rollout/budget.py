@@ -76,12 +76,10 @@ class Budget:
 
     @cached_property
     def available(self) -> frozenset[ReplicaId]:
-        """Return the replicas that serve."""
         return frozenset((*self.replicas, *self.extra)) - self.out.keys()
 
     @cached_property
     def certain(self) -> frozenset[ReplicaId]:
-        """Return the replicas that serve without a doubt."""
         return self.available - self.doubtful.keys()
 
     @property
@@ -104,7 +102,6 @@ class Budget:
         return f"{rule}, and {names}" if names else rule
 
     def why(self, replica: ReplicaId) -> str:
-        """Say why a replica does not serve, or may not."""
         return str(self.out[replica]) if replica in self.out else self.doubtful[replica]
 
 

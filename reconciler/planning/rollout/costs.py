@@ -7,11 +7,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from reconciler.state import AllocateEpoch, DeploymentName, Desired, GroupRecord, Plan, ReplicaId, WaitingFor
+from reconciler.planning.nodes.eligible import suits
+from reconciler.planning.transport import fallback
+from reconciler.resources import ModelDeployment, Node
+from reconciler.state import (
+    AllocateEpoch,
+    DeploymentName,
+    Desired,
+    GroupRecord,
+    NodeName,
+    Plan,
+    ReplicaId,
+    WaitingFor,
+)
 from reconciler.state.formed_spec import FormedSpec
 
 from . import specs
-from .misfits import misfit
 
 
 class Kind(Enum):
@@ -54,7 +65,6 @@ class Cost:
 
     @property
     def what(self) -> str:
-        """Say what happens, for people."""
         return f"{self.kind.value}: {', '.join(self.changes)}" if self.changes else self.kind.value
 
     @property
@@ -148,8 +158,25 @@ def _outdated(before: FormedSpec, after: FormedSpec) -> bool:
     return specs.hashed(before) != specs.hashed(after)
 
 
+def misfit(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, record: GroupRecord) -> str:
+    """Say what transport, number of nodes or placement of a deployment a group does not fit; empty if it fits."""
+    spec = deployment.spec
+    bounds, size = spec.parallelism.nodes, len(record.members)
+    if fallback.used(record) and fallback.used(record) not in spec.transport:
+        return f"{fallback.used(record)} is no longer in its spec.transport"
+    if not bounds.min <= size <= bounds.max:
+        wanted = f"{bounds.min} to {bounds.max}" if bounds.min < bounds.max else f"{bounds.min}"
+        return f"it runs on {size} node{'s' * (size > 1)}, and {wanted} {'is' if wanted == '1' else 'are'} wanted"
+    missing = [n for n in record.members if n not in nodes]
+    if missing:
+        return f"{', '.join(missing)} is no longer a node of this cluster"
+    unsuited = [n for n in record.members if not suits(nodes[n], deployment)]
+    if unsuited:
+        return f"{', '.join(unsuited)} lacks the labels of its nodeSelector"
+    return ""
+
+
 def kind(before: FormedSpec, after: FormedSpec) -> Kind:
-    """Return the kind of the change between two specs that need different groups."""
     if before.model.metadata.name != after.model.metadata.name:
         return Kind.OTHER_MODEL
     same = before.model.spec.source.folder == after.model.spec.source.folder

@@ -7,7 +7,6 @@ from reconciler.state import ReplicaId
 
 from . import wish
 from .budget import Budget
-from .differences import difference
 
 
 def awaited(world: World, replica: ReplicaId) -> str:
@@ -26,7 +25,11 @@ def awaited(world: World, replica: ReplicaId) -> str:
     serving = sum(each < replica for each in budget.certain)
     if replica not in budget.available or serving >= max(budget.least, min(1, count)):
         return ""
-    if name in world.cramped and serving >= budget.least and difference(world, wish.of(world, name), replica):
+    if (
+        name in world.cramped
+        and serving >= budget.least
+        and wish.difference(world, wish.of(world, name), replica)
+    ):
         return ""
     first = next(each for each in budget.replicas if each not in budget.certain)
     return f"no longer wanted: it ends when {first} serves, which {budget.why(first)}"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from reconciler.planning.context import spec_hash, workload
+from reconciler.planning.context import workload
 from reconciler.resources import Model, ModelDeployment
 from reconciler.resources.deployment import ModelDeploymentSpec
 from reconciler.state import DeploymentName, Desired, GroupRecord
@@ -52,8 +52,7 @@ def weights(model: Model) -> str:
 
 
 def hashed(spec: FormedSpec) -> str:
-    """Return the spec hash of a group that is formed for this."""
-    return spec_hash.of_spec(spec.deployment, spec.model)
+    return workload.hash_of(spec.deployment, spec.model)
 
 
 def may_need_more(before: FormedSpec, after: FormedSpec) -> bool:

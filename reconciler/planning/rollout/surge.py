@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from reconciler.planning.context.decision import Decision
 from reconciler.planning.context.lost_nodes import is_lost
@@ -28,7 +29,7 @@ def there(world: World, name: DeploymentName) -> tuple[ReplicaId, ...]:
     return tuple(
         replica
         for replica in _possible(world, name)
-        if replica in world.memory.groups or any(rank.alive for rank in world.ranks_of(replica))
+        if replica in world.memory.groups or any(rank.alive for rank in world.observed.ranks_of(replica))
     )
 
 
@@ -117,5 +118,4 @@ def refused(view: View, decision: Decision) -> tuple[Decision, str]:
     why = f"no extra replica: {'; '.join(each.told for each in decision.refused)}"
     if view.record is not None:
         return decision, why
-    waiting = view.wait(WaitingFor.ROLLOUT, why)
-    return Decision(decision.steps, (*decision.waiting, waiting), (), decision.troubles), why
+    return replace(decision, refused=()) + view.wait(WaitingFor.ROLLOUT, why), why

@@ -20,8 +20,7 @@ from reconciler.state import DeploymentName, ReplicaId, WaitingFor
 
 from . import specs, surge, wish
 from .budget import Budget
-from .differences import difference
-from .wish import Wish
+from .wish import Wish, difference
 
 
 def target(world: World, replica: ReplicaId) -> Target | None:

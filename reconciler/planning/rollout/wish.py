@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from reconciler.planning.context import workload as workloads
 from reconciler.planning.context.world import World
 from reconciler.resources import Model, ModelDeployment
-from reconciler.state import DeploymentName, Desired
+from reconciler.state import DeploymentName, Desired, GroupRecord, ReplicaId
+from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.machine.weights import named, shown
 from reconciler.state.rollback import Rollback
 
 from . import specs
+from .costs import kind, misfit
 
 
 class Wish(NamedTuple):
@@ -38,7 +41,6 @@ class Wish(NamedTuple):
 
 
 def of(world: World, name: DeploymentName) -> Wish:
-    """Return the spec that a deployment of the manifests is to get."""
     return world.once(_of, name)
 
 
@@ -89,3 +91,33 @@ def _applies(desired: Desired, name: DeploymentName, rollback: Rollback) -> bool
         return rollback.spec_tried == specs.of_manifests(desired, name)
     same = rollback.model == model.metadata.name and rollback.tried == named(model.spec.source.huggingface)
     return same and rollback.restarted_at == (deployment.spec.restarted_at or "")
+
+
+# --- what a group has instead ------------------------------------------------------------------------
+
+
+def difference(world: World, found: Wish, replica: ReplicaId) -> str:
+    """Say how the group of a replica differs from the spec that it is to get; empty if it does not, or there is no
+    group."""
+    record = world.memory.groups.get(replica)
+    return _difference(world, found, record) if record else ""
+
+
+def _difference(world: World, found: Wish, record: GroupRecord) -> str:
+    if found.model is None:
+        return "its model is gone"
+    wanted = workloads.of(world.desired, record.replica, found.deployment, found.model)
+    if not wanted.is_served_by(record.fingerprint, record.context):
+        return _changed(found, record)
+    return misfit(world.desired.nodes, found.deployment, record)
+
+
+def _changed(found: Wish, record: GroupRecord) -> str:
+    """Say what another spec changes, and the kind of the change."""
+    if found.returned:
+        return f"back to {found.returned}"
+    if not record.spec or found.model is None:
+        return "its manifest has changed"
+    wanted = FormedSpec.of(found.deployment, found.model)
+    changes = specs.shown_changes(record.spec, wanted)
+    return f"{changes} ({kind(record.spec, wanted).value})" if changes else "a restart was asked for"

@@ -9,16 +9,15 @@ tried again after an hour, and later each time that fails.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
 
 from reconciler.engine import MLX
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.world import CLOCK_JUMP_SECONDS, World
 from reconciler.planning.diagnosis import detectors
-from reconciler.planning.diagnosis.evidence import Evidence, towards
+from reconciler.planning.diagnosis.evidence import Evidence, rank_pairs, towards
 from reconciler.resources import ModelDeployment
 from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, ReplicaId, TransportFailure
 from reconciler.wire.launch import DEVICES_JOINT
@@ -209,7 +208,7 @@ def _flaws(world: World, transport: str, members: Placed) -> Iterator[str]:
     if verbs:
         yield from _unknown_facts(world, members)
         yield from _exhausted_verbs(world, members)
-    for a, b in _pairs(transport, range(len(members))):
+    for a, b in rank_pairs(len(members), transport != MESH):
         yield from _unjoined(world, (members[a], members[b]), verbs)
 
 
@@ -267,19 +266,8 @@ def _carried(world: World, replica: ReplicaId, transport: str, members: Placed) 
 
 def _joined(transport: str, members: Placed) -> frozenset[tuple[NodeName, NodeName]]:
     """Return the nodes that a group joins by cables, each pair once."""
-    pairs = _pairs(transport, range(len(members)))
+    pairs = rank_pairs(len(members), transport != MESH)
     return frozenset((min(members[a], members[b]), max(members[a], members[b])) for a, b in pairs)
-
-
-def _pairs(transport: str, ranks: range) -> Collection[tuple[int, int]]:
-    """Return the pairs of ranks that exchange tensors: all of them in a mesh, neighbours in a ring."""
-    if transport == MESH:
-        return tuple(combinations(ranks, 2))
-    return sorted({_pair(rank, (rank + 1) % len(ranks)) for rank in ranks})
-
-
-def _pair(a: int, b: int) -> tuple[int, int]:
-    return (min(a, b), max(a, b))
 
 
 def _port(world: World, here: NodeName, there: NodeName) -> PortFacts | None:
@@ -290,7 +278,7 @@ def _devices(world: World, transport: str, members: Placed) -> tuple[tuple[str, 
     """Return the RDMA devices of each rank by peer; empty while a pair has none. Every pair has equally many, because
     the engine divides its messages by one number of wires."""
     size = len(members)
-    wires = {(a, b): _wires(world, members[a], members[b]) for a, b in _pairs(transport, range(size))}
+    wires = {(a, b): _wires(world, members[a], members[b]) for a, b in rank_pairs(size, transport != MESH)}
     count = min(MLX.wires_max, *map(len, wires.values()))
     cells = {(a, b): [here for here, _ in found[:count]] for (a, b), found in wires.items()}
     cells |= {(b, a): [there for _, there in found[:count]] for (a, b), found in wires.items()}

@@ -85,7 +85,6 @@ class _ObservedCables:
         }
 
     def at(self, end: End) -> Link | None:
-        """Return the cable in a receptacle."""
         there = self.peers.get(end)
         link = link_between(end, there) if there else None
         return link if link in self.cables else None
@@ -200,7 +199,6 @@ class _LinkCheck:
         return status(link, LinkState.CONNECTED)
 
     def _down(self, end: End) -> str:
-        """Say why an end is down."""
         port = self._seen.ports[end]
         if port.active is False:
             return f"the interface of {end} is not active"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 
-from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.planning.context.decision import NOTHING, Decision, wait
 from reconciler.planning.context.memory_ledger import Placed
+from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import runtimes
-from reconciler.planning.nodes.eligible import Applicant, candidates, in_parts, placement_key
+from reconciler.planning.nodes.eligible import candidates, in_parts, placement_key, requirements
 from reconciler.planning.rollout import targets as replicas
 from reconciler.resources import Model, ModelDeployment
 from reconciler.resources.weights import ModelSource
@@ -101,18 +102,18 @@ def _decide_model(world: World, name: str, model: Model) -> Decision:
             continue
         if runtimes.about_to_arrive(world, node):
             text = f"{name}: the runtime of {node} is being built"
-            decision += _wait(ObjectKey("Model", name), WaitingFor.RUNTIME, text)
+            decision += wait(ObjectKey("Model", name), WaitingFor.RUNTIME, text)
             continue
         busy = at_work[in_full]
         having = tuple(each for each in busy.values() if present(world.node(each).model(path), in_full))
         if busy.get(place, node) != node:
             text = f"{busy[place]} has {name}, or fetches it, in the folder that {node} uses too"
-            decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
+            decision += wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
             continue
         if busy and not having and node not in busy.values():
             first = next(iter(busy.values()))
             text = f"{name}: {node} waits for {first} to fetch it, and copies it from there"
-            decision += _wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
+            decision += wait(ObjectKey("Model", name), WaitingFor.WEIGHTS, text)
             continue
         decided = on_node(world, model, node, None if in_full else ())
         if having:
@@ -170,21 +171,22 @@ def _has_or_fetches(world: World, node: NodeName, path: str, in_full: bool) -> b
     return world.reached(node) and (present(weights, in_full) or requested or running(weights) is not None)
 
 
-def being_fetched(world: World, applicant: Applicant) -> Placed:
+def being_fetched(world: World, workload: Workload) -> Placed:
     """List the matching nodes that lack the weights, and are about to have them."""
-    lacking = world.once(_lacking, applicant)
-    wanted = targets(world, applicant.workload.model) if lacking else {}
+    lacking = world.once(_lacking, workload, key=requirements(workload))
+    wanted = targets(world, workload.model) if lacking else {}
     return tuple(name for name in lacking if name in wanted)
 
 
-def _lacking(world: World, applicant: Applicant) -> Placed:
+def _lacking(world: World, workload: Workload) -> Placed:
     """List the matching nodes that lack some of the weights, and have not given up on them."""
-    if not applicant.fetched:
+    if workload.model.spec.source.huggingface is None:
         return ()
+    in_full = not in_parts(workload.deployment)
     return tuple(
         name
-        for name in candidates(world, applicant.workload.deployment).matching
-        if not present(weights := world.node(name).model(applicant.path), in_full=not applicant.in_parts)
+        for name in candidates(world, workload.deployment).matching
+        if not present(weights := world.node(name).model(workload.path), in_full)
         and given_up(weights) is None
     )
 
@@ -207,25 +209,14 @@ def _targets(world: World, source: ModelSource) -> dict[NodeName, bool]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Recipients:
-    """The requirements on nodes that may get weights. They are equal for all deployments that get the same answers."""
-
-    placement: str
-    path: str
-    in_full: bool
-    deployment: ModelDeployment = field(compare=False)
-    """One of them."""
-
-
 Preference = tuple[bool, bool, int, NodeName]
 """The order of nodes: whether one lacks the weights, whether it has given up on them, its memory (negative), its name."""
 
 
 def _of_deployment(world: World, path: str, deployment: ModelDeployment) -> list[NodeName]:
     """List the nodes for the weights of a deployment: of two that have as much of them, first one with its ranks."""
-    about = _Recipients(placement_key(deployment), path, not in_parts(deployment), deployment)
-    preferences = world.once(_preferences, about)
+    key = placement_key(deployment), path, in_parts(deployment)
+    preferences = world.once(_preferences, path, deployment, key=key)
     groups = world.memory.groups_of(DeploymentName(deployment.metadata.name))
     members = {name for group in groups for name in group.members}
     own = sorted(preferences[name] for name in members if name in preferences)
@@ -236,16 +227,17 @@ def _of_deployment(world: World, path: str, deployment: ModelDeployment) -> list
     return [name for _, _, _, name in islice(both, most)]
 
 
-def _preferences(world: World, about: _Recipients) -> dict[NodeName, Preference]:
+def _preferences(world: World, path: str, deployment: ModelDeployment) -> dict[NodeName, Preference]:
     """Return the nodes that the deployment may use, the preferred ones first."""
+    in_full = not in_parts(deployment)
 
     def preference(name: NodeName) -> Preference:
         node = world.node(name)
-        weights = node.model(about.path)
+        weights = node.model(path)
         memory = node.report.memory_bytes if node.report else 0
-        return not present(weights, about.in_full), given_up(weights) is not None, -memory, name
+        return not present(weights, in_full), given_up(weights) is not None, -memory, name
 
-    usable = candidates(world, about.deployment).matching
+    usable = candidates(world, deployment).matching
     return {each[-1]: each for each in sorted(map(preference, usable))}
 
 
@@ -258,15 +250,15 @@ def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | 
     key = ObjectKey("Model", name)
     fetch = running(weights)
     if fetch is not None:
-        fetching = _wait(key, WaitingFor.WEIGHTS, f"{node} fetches {name}: {progress(fetch)}")
+        fetching = wait(key, WaitingFor.WEIGHTS, f"{node} fetches {name}: {progress(fetch)}")
         return fetching + _refusals(key, node, weights)
     source = FetchSource(hub.repo, hub.revision, code=model.spec.trust_remote_code)
     request_id = f"{world.desired.generations.get(key, 1)}/{world.memory.token}"
     step = FetchWeights(name, node, path, source, hub.token_ref, request_id, only=only)
     if step.subject in world.memory.in_flight:
-        return _wait(key, WaitingFor.STEP, f"{name}: a fetch on {node} is being started")
+        return wait(key, WaitingFor.STEP, f"{name}: a fetch on {node} is being started")
     if not world.seen_since_last_write(node):
-        return _wait(key, WaitingFor.OBSERVATION, f"{name}: waiting for a newer report from {node}")
+        return wait(key, WaitingFor.OBSERVATION, f"{name}: waiting for a newer report from {node}")
     ended = failed(weights)
     if ended is None or (ended.wish != request_id and not ended.wish.startswith(ON_DEMAND)):
         return Decision(steps=(step,))
@@ -282,7 +274,7 @@ def _retry(world: World, step: FetchWeights, ended: FetchReport, weights: ModelR
         return Decision(steps=(step,)) + refusals
     until = world.now + seconds - ended.ended_seconds
     text = f"{_problem(step.object, step.node, ended.progress)}; tried again in {seconds - ended.ended_seconds:.0f} s"
-    return _wait(step.object, WaitingFor.BACK_OFF, text, until) + refusals
+    return wait(step.object, WaitingFor.BACK_OFF, text, until) + refusals
 
 
 def _refusals(model: ObjectKey, node: NodeName, weights: ModelReport) -> Decision:
@@ -304,7 +296,3 @@ def _disk_freed(world: World, step: FetchWeights, ended: FetchReport) -> bool:
     if progress.problem != FetchProblem.DISK_FULL or not progress.total_bytes or free is None:
         return False
     return free > progress.total_bytes - progress.done_bytes + SPARE_BYTES
-
-
-def _wait(key: ObjectKey, reason: WaitingFor, text: str, until: float | None = None) -> Decision:
-    return Decision(waiting=(Waiting(key, reason, text, until),))

@@ -23,7 +23,6 @@ class PortFacts:
     gbps: int | None = None
     """The link's speed: 80 and 120 are Thunderbolt 5, 40 is Thunderbolt 4."""
     active: bool | None = None
-    """The interface's status."""
     verbs_up: bool | None = None
     """True if the device's port is ``PORT_ACTIVE``."""
     bridged: bool | None = None

@@ -13,7 +13,6 @@ class Tidied:
     """The last removal of a node's old runtimes."""
 
     key: str
-    """Key of the runtime at that time."""
     again_at: float | None = None
     """Time of the next check, in seconds of the controller's clock, if an older runtime was in use."""
 

@@ -40,12 +40,10 @@ class FetchWeights:
 
     @property
     def subject(self) -> str:
-        """Return the subject of the step, for ``Memory.in_flight``."""
         return f"weights/{self.node}/{self.path}"
 
     @property
     def object(self) -> ObjectKey:
-        """Return the object of its events."""
         return ObjectKey("Model", self.model)
 
     @property
@@ -77,7 +75,6 @@ class RemoveWeights:
 
     @property
     def object(self) -> ObjectKey:
-        """Return the object of its events."""
         return ObjectKey("Node", self.node)
 
     @property
@@ -111,7 +108,6 @@ def present(weights: ModelReport | None, in_full: bool = True) -> bool:
 
 
 def running(weights: ModelReport | None) -> FetchReport | None:
-    """Return the running fetch."""
     return weights.fetch if weights and weights.fetch and weights.fetch.running else None
 
 

@@ -79,7 +79,6 @@ class Incident:
     present: Class | None = None
     """The class of its trouble in the last plan; None if the trouble is gone."""
     doing: str = ""
-    """The remedy that was tried last."""
     person: str = ""
     """The steps for a person in the last plan; empty if no person is needed."""
     asked: tuple[Class, ...] = ()
@@ -100,12 +99,10 @@ class Incident:
 
     @property
     def replica(self) -> ReplicaId | None:
-        """Return its replica; None for other subjects."""
         return self.subject.replica if isinstance(self.subject, ReplicaSubject) else None
 
     @property
     def open(self) -> bool:
-        """Return whether it is still open."""
         return self.closed_at is None
 
     def lasted(self, now: float) -> float:
@@ -118,9 +115,7 @@ class Incident:
         return self.unserved_seconds + running
 
     def first(self, kind: EntryKind) -> Entry | None:
-        """Return the first entry of a kind."""
         return next((entry for entry in self.entries if entry.kind is kind), None)
 
     def last(self, kind: EntryKind) -> Entry | None:
-        """Return the latest entry of a kind."""
         return next((entry for entry in reversed(self.entries) if entry.kind is kind), None)

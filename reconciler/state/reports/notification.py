@@ -14,7 +14,6 @@ class Notification:
     occasion: str
     """``Occasion.value``, with a number if there may be several."""
     at: float
-    """Time of the occasion."""
     text: str
     attempts: int = 0
     """Number of attempts, counted before each one."""
@@ -33,6 +32,5 @@ class Delivery:
     given_up: int = 0
     """Number of remembered messages that were given up."""
     sent_at: float | None = None
-    """Time of the last delivery."""
     problem: str = ""
     """Why the latest attempt failed; empty if it did not fail."""

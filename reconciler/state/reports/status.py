@@ -23,13 +23,11 @@ class Condition:
     since: float
     """Time of the last change of ``status``, in seconds since the Unix epoch."""
     generation: int
-    """Generation of the spec that the condition is about."""
     person: str = ""
     """The exact steps that only a person can take; empty if there are none, or ``message`` has them."""
 
     @property
     def told(self) -> str:
-        """Return the message with the steps, for people."""
         return told(self.message, self.person)
 
 
@@ -42,7 +40,6 @@ class ObjectStatus:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def condition(self, type_: str) -> Condition | None:
-        """Return the condition of a type, if there is one."""
         return next((c for c in self.conditions if c.type == type_), None)
 
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from reconciler.bootstrap import Home
 from reconciler.cli.core.client import ask
 from reconciler.errors import Unreachable
-from reconciler.planning.context.spec_hash import compute
 from reconciler.planning.context.tcp_ports import PORT_FIRST
+from reconciler.planning.context.workload import hash_of
 from reconciler.remote.nodes.local import LocalNode
 from reconciler.remote.runtime.agent_file import write_bundle
 from reconciler.source.yaml.documents import load
@@ -93,7 +93,7 @@ def _cluster(count: int) -> Iterator[tuple[Home, dict[str, int]]]:
 
 def _record(desired: Desired, name: str, number: int) -> GroupRecord:
     wanted = desired.deployments[DeploymentName(name)]
-    wish = compute(wanted, desired.models[wanted.spec.model])
+    wish = hash_of(wanted.spec, desired.models[wanted.spec.model])
     replica = ReplicaId(DeploymentName(name), 0)
     members = (NODES[number % len(NODES)],)
     return GroupRecord(

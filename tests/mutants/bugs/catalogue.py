@@ -59,8 +59,8 @@ from reconciler.planning.context import (
     lost_nodes,
     memory_ledger,
     reservations,
-    spec_hash,
     tcp_ports,
+    workload,
     world,
 )
 from reconciler.planning.diagnosis import detectors, evidence, rules
@@ -69,7 +69,7 @@ from reconciler.planning.nodes import leftovers as planning_leftovers
 from reconciler.planning.placement import place, search
 from reconciler.planning.plan import _held_back, _name_each_task_once, _replicas
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
-from reconciler.planning.replica import adopt, forgive, form, improve, ladder, membership, start, stop
+from reconciler.planning.replica import adopt, form, improve, ladder, membership, start, stop
 from reconciler.planning.transport import fallback
 from reconciler.state import observed
 from reconciler.status import events, model_routes
@@ -462,7 +462,7 @@ PLANNED = (
     Mutant(
         "an-agent-is-ended-before-a-look",
         agents.decide,
-        drop(Name, 27, 101),
+        drop(Name, 27, 98),
         "the agent of a node that left is ended before anybody saw what runs there: ranks nobody watches",
         PLANNING,
     ),
@@ -531,7 +531,7 @@ PLANNED = (
     ),
     Mutant(
         "a-new-alias-restarts-a-group",
-        spec_hash.of_spec,
+        workload.hash_of,
         put(Dict, "{{**{it}, 'aliases': {it.values[3].value}.aliases}}"),
         "a change of a name drains a group and loads its weights again",
         PLANNING,
@@ -591,21 +591,21 @@ HEALED = (
     Mutant(
         "other-faults-count-as-tries",
         diagnose.attempts,
-        drop(Compare, 2, 5),
+        put(Compare, "True", 2, 3),
         "after a few cables that were pulled the first crash already costs the fast transport",
         PLANNING,
     ),
     Mutant(
         "tries-of-another-wish-count",
-        diagnose.attempts,
-        drop(Compare, 4, 5),
+        diagnose._in_a_row,
+        drop(Compare, 1, 2),
         "a corrected manifest inherits the failures of the wrong one",
         PLANNING,
     ),
     Mutant(
         "a-change-pays-for-the-one-before",
         diagnose.attempts,
-        put(Compare, "False", 1, 5),
+        put(Compare, "False", 1, 3),
         "a change is taken back after the first group that ends with it",
         ("tests/planning/rollout/test_rollback.py",),
     ),
@@ -666,7 +666,7 @@ CLIMBED = (
     ),
     Mutant(
         "a-changed-fact-frees-nothing",
-        forgive.forgive,
+        improve.forgive,
         never(If, 1, 2),
         "after a new cable a group stays on the slow transport for ever",
         FALLBACK,
@@ -680,7 +680,7 @@ CLIMBED = (
     ),
     Mutant(
         "a-trial-never-ends",
-        forgive.forgive,
+        improve.forgive,
         put(BoolOp, "{it.values[0]} or {it.values[1]}", 0, 1),
         "weeks after its failure, the next one of any kind costs the fast transport for a day",
         FALLBACK,
@@ -709,7 +709,7 @@ CLIMBED = (
     Mutant(
         "the-failed-rung-is-not-noted",
         form.form,
-        put(keyword, "None", 11, 14),
+        put(keyword, "None", 9, 12),
         "after a restart of the controller the transport that failed is tried again",
         FALLBACK,
     ),
@@ -803,7 +803,7 @@ LOST = (
     Mutant(
         "an-agent-in-use-is-given-up",
         agents._abandon,
-        drop(Name, 8, 28),
+        drop(Name, 8, 26),
         "nobody ends the ranks of a removed node when it comes back",
         LOSSES,
     ),

@@ -554,7 +554,7 @@ SPLITS = (
     Mutant(
         "nothing-smaller-is-offered",
         suggestions._largest_fitting,
-        put(Tuple, "(0, 1)", 2, 6),
+        put(Call, "range(1, 1)", 1, 3),
         "people have to guess how much context would fit",
         PLACEMENT,
     ),

@@ -479,7 +479,7 @@ OF_CHANGES = (
     Mutant(
         "what-a-window-holds-comes-in",
         windows.admit,
-        put(DictComp, "{{key: incoming.get(key) for key in found}}", 1, 3),
+        put(DictComp, "{{key: incoming.get(key) for key in found}}", 1, 2),
         "a change comes into force in the middle of the day that was to wait for the night",
         WINDOWS,
     ),

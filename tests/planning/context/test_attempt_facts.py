@@ -11,14 +11,12 @@ from reconciler.planning.context import attempt_facts
 from reconciler.state import PortFacts
 from reconciler.state.formed_under import NO_FACTS, Facts
 from tests.planning.macs import A, B, learn, learn_of_port, two_macs
-from tests.worlds import World, two_nodes
-
-from .test_reservations import snapshots
+from tests.worlds import World, settled, two_nodes
 
 
 def facts(world: World) -> dict[str, str]:
     """Those of node-a, by their names without it; what is the same for every test is left out."""
-    found = attempt_facts.current_facts(snapshots(world), (A,), "tiny", "1/1")
+    found = attempt_facts.current_facts(world.seen(), (A,), "tiny", "1/1")
     assert found.pop(attempt_facts.MANIFESTS) == "1/1"
     return {str(fact).removeprefix("node-a").strip(): value for fact, value in found.items()}
 
@@ -51,8 +49,7 @@ def test_everything_that_may_explain_an_end_is_known_of_a_mac() -> None:
 
 
 def test_what_no_probe_has_told_is_left_out() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     assert facts(world).keys() == {"boot", "memory", "mlx", "mlx-lm", "llguidance", "weights"}
     world = two_macs()
     learn(world, A, ports=(PortFacts(3),))
@@ -94,7 +91,7 @@ def test_a_cable_joined_two_nodes_if_each_end_led_to_the_other_and_had_an_addres
     world = two_macs()
 
     def carried() -> bool:
-        found = attempt_facts.current_facts(snapshots(world), (A, B), "tiny", "1/1")
+        found = attempt_facts.current_facts(world.seen(), (A, B), "tiny", "1/1")
         return attempt_facts.carried(Facts.of(found), A, B)
 
     assert carried()

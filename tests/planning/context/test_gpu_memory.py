@@ -11,8 +11,6 @@ from reconciler.state import DeploymentName, MachineFacts, NodeName, ReplicaId
 from tests.planning.macs import mac
 from tests.worlds import TINY, World, deployment, model, node
 
-from .test_reservations import snapshots
-
 GIB = 2**30
 A = NodeName("node-a")
 NOBODY = ReplicaId(DeploymentName("nobody"), 0)
@@ -27,7 +25,7 @@ def one_mac(facts: MachineFacts | None = None, **spec: Any) -> World:
 
 def free(world: World) -> int:
     world.settle()
-    return Ledger.of(snapshots(world)).free(A, ReplicaId(DeploymentName("tiny"), 0)) // GIB
+    return Ledger.of(world.seen()).free(A, ReplicaId(DeploymentName("tiny"), 0)) // GIB
 
 
 @pytest.mark.parametrize(

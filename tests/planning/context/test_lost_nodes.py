@@ -7,16 +7,13 @@ import pytest
 from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS, is_lost, lost_at
 from reconciler.resources import Node
 from reconciler.state import NodeName
-from tests.worlds import World, deployment, model, node
-
-from .test_reservations import snapshots
+from tests.worlds import World, deployment, model, node, settled
 
 B = NodeName("node-b")
 
 
 def silent() -> World:
-    world = World([node("node-a"), node("node-b", lostAfter="5s"), model(), deployment()])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b", lostAfter="5s"), model(), deployment()]))
     world.lose(B)
     return world
 
@@ -34,7 +31,7 @@ def test_a_node_is_lost_after_what_its_manifest_says_also_while_it_leaves(
     elif manifest == "unknown":
         world.manifests.remove(own)
     since = world.now
-    assert lost_at(snapshots(world), B) == since + seconds
+    assert lost_at(world.seen(), B) == since + seconds
     for passed, lost in ((seconds - 0.1, False), (seconds, True)):
         world.now = since + passed
-        assert is_lost(snapshots(world), B) is lost
+        assert is_lost(world.seen(), B) is lost

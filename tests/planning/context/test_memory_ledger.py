@@ -7,23 +7,20 @@ import pytest
 from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.world import World as Snapshots
 from reconciler.state import DeploymentName, NodeName, ReplicaId
-from tests.worlds import World, deployment, model, node
-
-from .test_reservations import snapshots
+from tests.worlds import World, deployment, model, node, settled
 
 OTHER = ReplicaId(DeploymentName("somebody-else"), 0)
 
 
 def serving() -> tuple[Snapshots, ReplicaId]:
     """A cluster of two nodes that serve one replica."""
-    world = World([model(), deployment(nodes=2), node("node-a"), node("node-b")])
-    world.settle()
+    world = settled(World([model(), deployment(nodes=2), node("node-a"), node("node-b")]))
     (replica,) = world.memory().groups
-    return snapshots(world), replica
+    return world.seen(), replica
 
 
 def test_a_node_that_has_not_reported_is_a_machine_of_its_own() -> None:
-    ledger = Ledger.of(snapshots(World([node("silent"), node("mute"), model(), deployment()])))
+    ledger = Ledger.of(World([node("silent"), node("mute"), model(), deployment()]).seen())
     assert (ledger.host(NodeName("silent")), ledger.host(NodeName("mute"))) == ("node/silent", "node/mute")
     assert ledger.free(NodeName("silent"), ReplicaId(DeploymentName("tiny"), 0)) == 0
 

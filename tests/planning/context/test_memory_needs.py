@@ -23,7 +23,7 @@ from reconciler.state import MachineFacts, NodeName, Plan, PortFacts, RefusedBec
 from reconciler.wire.launch import CACHE_STEP
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import RankShare
-from tests.worlds import TINY, World, deployment, model, node, two_nodes
+from tests.worlds import TINY, World, deployment, model, node, settled, two_nodes
 
 GIB = 2**30
 LATENT = {
@@ -91,7 +91,7 @@ def test_a_context_that_is_chosen_takes_no_more_than_the_deployment_has_for_requ
     found.weights["tiny"] = (20 * GIB, {**TINY, "max_position_embeddings": 8192})
     found.says["tiny"] = {"shares": LATENT, "ranks_tried": 8}
     found.settle()
-    (launched,) = [step for step in found.history if isinstance(step, StartRank)]
+    (launched,) = found.done(StartRank)
     chosen = launched.spec.config.context
     assert context - 1024 < chosen <= context
     assert launched.spec.config.kv_cache_bytes[0] >= (chosen + CACHE_STEP) * 1000
@@ -114,13 +114,12 @@ def test_a_group_that_is_placed_by_a_guess_says_so() -> None:
         found = world(node("node-a"), node("node-b"))
         found.says["tiny"] = {"shares": shares}
         found.settle()
-        assert found.groups[found.replica()].guessed is guess
+        assert found.group().guessed is guess
 
 
 def test_a_rank_may_keep_what_it_is_charged_for() -> None:
-    world = World([node("node-a"), model(), deployment(nodes=1, serving={"prefixCache": "64MiB"})])
-    world.settle()
-    (launched,) = [step for step in world.history if isinstance(step, StartRank)]
+    world = settled(World([node("node-a"), model(), deployment(nodes=1, serving={"prefixCache": "64MiB"})]))
+    (launched,) = world.done(StartRank)
     assert launched.spec.config.prefix_cache_bytes == 64 << 20
 
 
@@ -204,7 +203,7 @@ def test_the_larger_stage_goes_to_the_node_with_more_room_and_each_is_charged_it
     found = world(node("node-a"), node("node-b"), strategy="pipeline")
     found.memory_of = {"node-a": 10 * GIB, "node-b": 16 * GIB}
     assert found.settle() == Plan()
-    record = found.groups[found.replica()]
+    record = found.group()
     assert record.members == ("node-b", "node-a")
     assert record.charges[0] > 14 * GIB > 10 * GIB > record.charges[1] > 8 * GIB
     assert record.rank_bytes == record.charges[0]
@@ -214,38 +213,38 @@ def test_the_larger_stage_goes_to_the_node_with_more_room_and_each_is_charged_it
 def test_where_it_fits_ranks_are_in_the_order_of_names() -> None:
     found = world(node("node-a"), node("node-b"), strategy="pipeline")
     found.settle()
-    assert found.groups[found.replica()].members == ("node-a", "node-b")
+    assert found.group().members == ("node-a", "node-b")
 
 
 def test_auto_takes_a_pipeline_where_tensor_parts_have_no_room() -> None:
     found = world(node("node-a"), node("node-b"), strategy="auto")
     found.memory_of = {"node-a": 10 * GIB, "node-b": 16 * GIB}
     assert found.settle() == Plan()
-    record = found.groups[found.replica()]
+    record = found.group()
     assert (record.strategy, record.members) == ("pipeline", ("node-b", "node-a"))
     assert "more memory than there is" in record.strategy_why
     found = world(node("node-a"), node("node-b"), strategy="auto")
     found.settle()
-    assert found.groups[found.replica()].strategy == "tensor"
+    assert found.group().strategy == "tensor"
 
 
 def test_a_group_that_runs_is_charged_what_it_was_placed_with_whatever_agents_say_since() -> None:
     found = world(node("node-a"), node("node-b"))
     found.says.clear()
     found.settle()
-    before = found.groups[found.replica()]
+    before = found.group()
     found.says["tiny"] = {"shares": {"tensor/2": (RankShare(60 * GIB, ((0, 1),)),)}, "ranks_tried": 8}
     assert found.plan() == Plan()
-    assert found.groups[found.replica()].charges == before.charges
+    assert found.group().charges == before.charges
 
 
 def test_unequal_ranks_are_adopted_with_what_each_was_charged() -> None:
     found = world(node("node-a"), node("node-b"), strategy="pipeline")
     found.settle()
-    charges = found.groups[found.replica()].charges
+    charges = found.group().charges
     found.lose_store()
     found.settle()
-    record = found.groups[found.replica()]
+    record = found.group()
     assert (record.charges, record.secret) == (charges, "")
 
 
@@ -314,7 +313,7 @@ def test_an_order_that_only_a_search_finds_is_found() -> None:
     found.hosts = {"node-a": "mac-1", "node-b": "mac-1"}
     found.memory_of = {"node-a": 21 * GIB + GIB // 2, "node-b": 21 * GIB + GIB // 2, "node-c": 15 * GIB}
     assert found.settle() == Plan()
-    assert found.groups[found.replica()].members == ("node-c", "node-a", "node-b")
+    assert found.group().members == ("node-c", "node-a", "node-b")
 
 
 def test_nodes_that_nobody_prefers_are_taken_where_only_they_can_be_joined() -> None:
@@ -329,7 +328,7 @@ def test_nodes_that_nobody_prefers_are_taken_where_only_they_can_be_joined() -> 
     ):
         cable(found, here, there)
     assert found.settle() == Plan()
-    assert found.groups[found.replica()].members == ("node-d", "node-e")
+    assert found.group().members == ("node-d", "node-e")
 
 
 def cable(found: World, *ends: str) -> None:

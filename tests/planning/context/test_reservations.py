@@ -10,13 +10,13 @@ from reconciler.planning.context import tcp_ports
 from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.reservations import Reservations, first_ports
 from reconciler.planning.context.view import Wanted
-from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.plan import view_of
 from reconciler.planning.replica.form import form
 from reconciler.planning.replica.ladder import decide
 from reconciler.state import AllocateEpoch, Cause, NodeName
+from tests.examples import examples
 from tests.properties.test_planning import ACTIONS, Action, live
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 
 def cluster(replicas: int = 3) -> World:
@@ -30,28 +30,24 @@ def cluster(replicas: int = 3) -> World:
     )
 
 
-def snapshots(world: World) -> Snapshots:
-    return Snapshots(world.desired(), world.observed(), world.memory(), world.now, "entropy")
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(ACTIONS, max_size=15))
 def test_a_group_that_is_tried_out_and_dropped_takes_nothing(history: list[Action]) -> None:
     world = cluster()
     live(world, history)
-    before, taken = world.plan(), Reservations.of(snapshots(world))
+    before, taken = world.plan(), Reservations.of(world.seen())
     for name in sorted(taken.world.desired.replicas()):
         view = view_of(taken, name)
         assert isinstance(view, Wanted)
         first = decide(view)
         form(view, Cause.NEW_REPLICA, "tried out")  # and dropped
-        assert taken == Reservations.of(snapshots(world))
+        assert taken == Reservations.of(world.seen())
         assert decide(view) == first
     assert world.plan() == before
 
 
 def test_a_kept_decision_takes_ports_cables_and_memory_at_once() -> None:
-    taken = Reservations.of(snapshots(cluster()))
+    taken = Reservations.of(cluster().seen())
     name = sorted(taken.world.desired.replicas())[0]
     decision = decide(view_of(taken, name))
     (step,) = decision.steps
@@ -72,7 +68,7 @@ def test_a_kept_decision_takes_ports_cables_and_memory_at_once() -> None:
 def test_a_group_has_a_port_for_each_rank_and_one_to_control_it(
     spare: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = snapshots(cluster())
+    world = cluster().seen()
     monkeypatch.setattr(tcp_ports, "PORT_LAST", tcp_ports.PORT_FIRST + 2 + spare)
     name = sorted(world.desired.replicas())[0]
     if spare < 0:
@@ -83,8 +79,7 @@ def test_a_group_has_a_port_for_each_rank_and_one_to_control_it(
 
 
 def test_a_decision_without_a_group_takes_nothing() -> None:
-    world = cluster(replicas=1)
-    world.settle()
-    taken = Reservations.of(snapshots(world))
+    world = settled(cluster(replicas=1))
+    taken = Reservations.of(world.seen())
     name = sorted(taken.world.desired.replicas())[0]
     assert taken.kept(decide(view_of(taken, name))) is taken

@@ -151,7 +151,7 @@ def test_the_strategy_that_was_taken_is_written_down_and_told_to_every_rank() ->
     nodes = [node(f"node-{letter}") for letter in "abc"]
     world = World([*nodes, model(), deployment(nodes=3, strategy="auto")])
     assert world.settle() == Plan()
-    record = world.groups[world.replica()]
+    record = world.group()
     assert (record.strategy, record.strategy_why) == (
         "pipeline",
         "auto: not by tensor, its 8 heads do not divide by 3",

@@ -14,8 +14,6 @@ from reconciler.planning.context.world import World as Snapshots
 from reconciler.state import Memory, NodeName
 from tests.worlds import World, deployment, model, node, two_nodes
 
-from .test_reservations import snapshots
-
 
 class Questions:
     """Counts how often it is asked."""
@@ -32,7 +30,7 @@ class Questions:
 def world() -> Snapshots:
     made = two_nodes()
     made.settle()
-    return snapshots(made)
+    return made.seen()
 
 
 def test_a_question_is_asked_once_for_each_node(world: Snapshots) -> None:

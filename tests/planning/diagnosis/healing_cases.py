@@ -14,7 +14,7 @@ Happen = Callable[[World], None]
 
 
 def _group(world: World) -> tuple[RankId, RankId]:
-    first, second = world.groups[world.replica()].rank_ids
+    first, second = world.group().rank_ids
     return first, second
 
 
@@ -49,7 +49,7 @@ def _while_forming(happen: Happen) -> Happen:
     """It happens before the group has ever given a completion."""
 
     def before_proof(world: World) -> None:
-        record = world.groups[world.replica()]
+        record = world.group()
         world.groups[world.replica()] = replace(record, proven_at=None)
         happen(world)
 
@@ -84,7 +84,7 @@ def _look_for_each_other(world: World) -> None:
 
 
 def _mute(world: World) -> None:
-    record = world.groups[world.replica()]
+    record = world.group()
     world.groups[world.replica()] = replace(record, proven_at=None)
     key = f"prove/{record.replica}/{record.epoch}"
     world.failures[key] = StepFailure(3, world.now, "no answer within 120 s")

@@ -45,15 +45,14 @@ from reconciler.state import (
 from reconciler.state.formed_under import NO_FACTS, Fact, Facts
 from reconciler.wire.launch import ExitCode, RankId
 from tests.planning.macs import B, learn, two_macs
-from tests.worlds import two_nodes
+from tests.worlds import settled, two_nodes
 
 NODE_A, NODE_B = NodeName("node-a"), NodeName("node-b")
 
 
 def ended(code: int | None = None, signal: int | None = None, metal: bool = False) -> ObservedRank:
     """Rank 0, as its node reports it."""
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     rank = RankId("tiny", 0, 1, 0)
     world.end_rank(rank, code=code, signal=signal)
     report = world.ranks[rank][1]
@@ -242,9 +241,8 @@ def test_a_fact_has_changed_only_where_it_was_known_and_is() -> None:
 
 
 def test_a_machine_that_panics_is_no_news_to_the_group_that_makes_it_panic() -> None:
-    world = two_nodes()
-    world.settle()
-    record = world.groups[world.replica()]
+    world = settled(two_nodes())
+    record = world.group()
     before = Facts(
         (fact, "earlier" if fact.name == attempt_facts.BOOT else value) for fact, value in record.facts
     )
@@ -261,7 +259,7 @@ def test_a_machine_that_panics_is_no_news_to_the_group_that_makes_it_panic() -> 
 
 def test_a_machine_that_has_panicked_again_gets_no_rank_of_an_epoch_drawn_before() -> None:
     world = two_macs()
-    rank = world.groups[world.replica()].rank_ids[1]
+    rank = world.group().rank_ids[1]
     world.end_rank(rank, signal=9)
     (drawn,) = (step for step in world.plan().steps if isinstance(step, AllocateEpoch))
     world.obey(drawn)
@@ -277,7 +275,7 @@ def test_a_lost_node_is_no_reason_to_go_on_with_one_that_has_panicked_twice() ->
     world = two_macs(parallelism={"nodes": {"min": 1, "max": 2}})
     learn(world, B, panics=2)
     world.boots[B] = "another"
-    world.end_rank(world.groups[world.replica()].rank_ids[1], signal=9)
+    world.end_rank(world.group().rank_ids[1], signal=9)
     world.lose("node-a")
     world.pass_time(world.now + 60)
     decided = world.plan()

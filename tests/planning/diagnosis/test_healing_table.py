@@ -15,10 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler import status
 from reconciler.planning.diagnosis.rules import TABLE
 from reconciler.state import FaultClass, Plan, RebootNode, Trouble
-from reconciler.status import Snapshots
 from tests.planning.macs import learn, three_macs, two_macs
 from tests.worlds import World
 
@@ -36,7 +34,7 @@ BACK_OFF_SECONDS = 340
 
 def told(world: World, plan: Plan) -> dict[str, str]:
     """The conditions that people read, of whatever is not well."""
-    found = status.statuses(Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now), {})
+    found = world.statuses(plan)
     return {
         f"{key} {condition.type}": f"{condition.reason}: {condition.told}"
         for key, state in sorted(found.items())
@@ -65,12 +63,12 @@ def observe(name: str) -> dict[str, Any]:
         "conditions": told(world, plan),
     }
     first, tries = trouble.doing, 0
-    while trouble.doing == first and world.groups[world.replica()].transport == "jaccl" and tries < TRIES_MAX:
+    while trouble.doing == first and world.group().transport == "jaccl" and tries < TRIES_MAX:
         tries += 1
         world.pass_time(world.now + BACK_OFF_SECONDS)
-        epoch = world.groups[world.replica()].epoch
+        epoch = world.group().epoch
         world.settle()
-        if world.groups[world.replica()].epoch == epoch:
+        if world.group().epoch == epoch:
             break
         HAPPENINGS[name](world)
         world.now += BACK_OFF_SECONDS

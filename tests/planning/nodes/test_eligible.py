@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from reconciler.state import AllocateEpoch, Plan, RefusedBecause
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 GPU = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 
 
 def placed(world: World) -> tuple[str, ...]:
-    return tuple(world.groups[world.replica()].members)
+    return tuple(world.group().members)
 
 
 def cluster(*tolerations: dict[str, Any], taints: tuple[dict[str, Any], ...] = (GPU,)) -> World:
@@ -52,17 +52,15 @@ def test_a_toleration_of_something_else_does_not(toleration: dict[str, Any]) -> 
 
 def test_every_taint_has_to_be_tolerated() -> None:
     other = {"key": "slow", "effect": "NoSchedule"}
-    world = cluster({"key": "dedicated", "operator": "Exists"}, taints=(GPU, other))
-    world.settle()
+    world = settled(cluster({"key": "dedicated", "operator": "Exists"}, taints=(GPU, other)))
     assert placed(world) == ("node-b",)
 
 
 def test_what_runs_stays_when_its_toleration_is_taken_away_and_goes_when_it_has_to_be_formed_anew() -> None:
-    world = cluster(COVERING[0])
-    world.settle()
+    world = settled(cluster(COVERING[0]))
     world.manifests[-1] = deployment(nodes={"min": 1, "max": 2})
     assert world.plan() == Plan()
-    world.end_rank(world.groups[world.replica()].rank_id(0), signal=9)
+    world.end_rank(world.group().rank_id(0), signal=9)
     assert world.settle() == Plan()
     assert placed(world) == ("node-b",)
 

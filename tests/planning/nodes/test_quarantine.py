@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from reconciler import status
-from reconciler.planning.context.world import World as Planning
 from reconciler.planning.nodes import quarantine
 from reconciler.state import (
     AllocateEpoch,
@@ -25,31 +24,26 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.wire.launch import RankId
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 A, B, C = (NodeName(f"node-{letter}") for letter in "abc")
 
 
 def three_nodes(nodes: object = 2) -> World:
     """Three nodes, of which the replica uses the first two."""
-    world = World([node(A), node(B), node(C), model(), deployment(nodes=nodes)])
-    world.settle()
+    world = settled(World([node(A), node(B), node(C), model(), deployment(nodes=nodes)]))
     world.history.clear()
     return world
 
 
 def backends(world: World) -> list[int]:
     """The epochs that are routed to."""
-    (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
+    (route,) = world.routes()
     return [backend.epoch for backend in route.backends]
 
 
-def names(world: World) -> list[str]:
-    return [type(step).__name__ for step in world.history]
-
-
 def reason(world: World, name: NodeName) -> str:
-    planning = Planning(world.desired(), world.observed(), world.memory(), world.now, "entropy")
+    planning = world.seen()
     return quarantine.reason(planning, name)
 
 
@@ -126,9 +120,9 @@ def test_a_node_is_not_lost_because_the_controller_could_not_write_down_that_it_
 
 def test_after_lost_after_the_replica_is_formed_on_other_nodes_with_other_ports() -> None:
     world = three_nodes()
-    before = world.groups[world.replica()]
+    before = world.group()
     plan = lose_for_good(world, B)
-    assert names(world) == ["AllocateEpoch", "StopRank", "StartRank", "StartRank", "ProveGroup"]
+    assert world.did() == ["AllocateEpoch", "StopRank", "StartRank", "StartRank", "ProveGroup"]
     formed = world.history[0]
     assert isinstance(formed, AllocateEpoch)
     assert formed.cause is Cause.NODE_QUARANTINED
@@ -144,8 +138,7 @@ def test_after_lost_after_the_replica_is_formed_on_other_nodes_with_other_ports(
 
 
 def test_lost_after_is_the_nodes_own() -> None:
-    world = World([node(A), node(B, lostAfter="5m"), node(C), model(), deployment()])
-    world.settle()
+    world = settled(World([node(A), node(B, lostAfter="5m"), node(C), model(), deployment()]))
     world.lose(B)
     world.now += 299
     assert world.plan().steps == ()
@@ -155,17 +148,17 @@ def test_lost_after_is_the_nodes_own() -> None:
 
 def test_what_a_lost_node_ran_stays_charged_to_its_host() -> None:
     world = three_nodes(nodes={"min": 1, "max": 2})
-    need = world.groups[world.replica()].rank_bytes
+    need = world.group().rank_bytes
     world.hosts = {B: "shared", C: "shared"}
     world.memory_of = {A: 10 * need, B: 2 * need - 1, C: 2 * need - 1}
     lose_for_good(world, B)
-    assert world.groups[world.replica()].members == (A,), "the rank on node-b may have the memory of node-c"
+    assert world.group().members == (A,), "the rank on node-b may have the memory of node-c"
 
 
 def test_a_node_that_is_back_is_cleared_and_the_new_group_is_not_disturbed() -> None:
     world = three_nodes()
     lose_for_good(world, B)
-    group = world.groups[world.replica()]
+    group = world.group()
     world.history.clear()
     world.find(B)
     assert backends(world) == [2]
@@ -173,7 +166,7 @@ def test_a_node_that_is_back_is_cleared_and_the_new_group_is_not_disturbed() -> 
     (stop,) = world.history
     assert isinstance(stop, StopRank)
     assert (stop.node, stop.id) == (B, RankId("tiny", 0, 1, 1))
-    assert world.groups[world.replica()] == group
+    assert world.group() == group
     assert reason(world, B) == ""
 
 
@@ -190,12 +183,11 @@ def test_a_node_that_is_back_is_used_for_nothing_before_its_old_ranks_are_gone()
     assert "rank 1 of tiny/0, epoch 1, on node-b" in waiting.text
     world.pass_time(world.now + 40)
     assert world.settle() == Plan()
-    assert world.groups[world.replica("other")].members == (A, B, C)
+    assert world.group("other").members == (A, B, C)
 
 
 def test_a_group_that_finds_no_other_place_waits_for_its_node_and_goes_on_with_it() -> None:
-    world = World([node(A), node(B), model(), deployment()])
-    world.settle()
+    world = settled(World([node(A), node(B), model(), deployment()]))
     world.history.clear()
     plan = lose_for_good(world, B)
     assert (world.history, backends(world)) == ([], [])
@@ -208,8 +200,7 @@ def test_a_group_that_finds_no_other_place_waits_for_its_node_and_goes_on_with_i
 
 
 def test_what_is_left_of_a_group_that_is_dead_for_certain_is_ended_while_its_node_is_lost() -> None:
-    world = World([node(A), node(B), model(), deployment()])
-    world.settle()
+    world = settled(World([node(A), node(B), model(), deployment()]))
     world.lose(B)
     world.now += 30
     world.end_rank(RankId("tiny", 0, 1, 0), code=67)
@@ -222,10 +213,9 @@ def test_what_is_left_of_a_group_that_is_dead_for_certain_is_ended_while_its_nod
 
 
 def test_a_smaller_group_takes_over_where_the_bounds_allow() -> None:
-    world = World([node(A), node(B), model(), deployment(nodes={"min": 1, "max": 2})])
-    world.settle()
+    world = settled(World([node(A), node(B), model(), deployment(nodes={"min": 1, "max": 2})]))
     lose_for_good(world, B)
-    assert world.groups[world.replica()].members == (A,)
+    assert world.group().members == (A,)
     assert backends(world) == [2]
 
 
@@ -250,8 +240,7 @@ def test_a_node_removed_while_it_is_lost_leaves_after_lost_after_and_what_may_be
     nodes: int,
 ) -> None:
     """With three nodes the replica could be formed elsewhere, with two it ends."""
-    world = World([*(node(name) for name in (A, B, C)[:nodes]), model(), deployment()])
-    world.settle()
+    world = settled(World([*(node(name) for name in (A, B, C)[:nodes]), model(), deployment()]))
     world.lose(B)
     world.remove(next(m for m in world.manifests if m.metadata.name == B))
     assert world.settle().steps == ()
@@ -259,7 +248,7 @@ def test_a_node_removed_while_it_is_lost_leaves_after_lost_after_and_what_may_be
     world.now += 30
     plan = world.settle()
     assert world.leaving == {}
-    (forgotten,) = [step for step in world.history if isinstance(step, ForgetAgent)]
+    (forgotten,) = world.done(ForgetAgent)
     assert "rank 1 of tiny/0, epoch 1 may go on there" in str(forgotten)
     if nodes == 2:
         assert any(isinstance(step, ReleaseReplica) for step in world.history)
@@ -270,15 +259,14 @@ def test_a_node_removed_while_it_is_lost_leaves_after_lost_after_and_what_may_be
 
 
 def test_a_node_removed_while_its_agent_stands_still_is_not_forgotten_before() -> None:
-    world = World([node(A), node(B), node(C), model(), deployment(nodes=1)])
-    world.settle()
+    world = settled(World([node(A), node(B), node(C), model(), deployment(nodes=1)]))
     world.lose(C)
     world.remove(next(m for m in world.manifests if m.metadata.name == C))
     world.now += 25
     assert world.settle().steps == ()
     world.find(C)
     assert world.settle() == Plan()
-    assert names(world)[-2:] == ["StopAgent", "RemoveObject"]
+    assert world.did()[-2:] == ["StopAgent", "RemoveObject"]
 
 
 def test_an_agent_that_cannot_be_started_for_as_long_counts_the_same() -> None:
@@ -286,18 +274,16 @@ def test_an_agent_that_cannot_be_started_for_as_long_counts_the_same() -> None:
     world.down.add(B)
     world.broken.add(B)
     world.now = 29  # down since 0 of its clock
-    for _ in range(3):
-        for step in world.plan().steps:
-            world.obey(step)
-    assert world.groups[world.replica()].epoch == 1
+    world.act(3)
+    assert world.group().epoch == 1
     assert backends(world) == [1]
     world.now = 31
-    while world.groups[world.replica()].proven_at is None or world.groups[world.replica()].epoch == 1:
+    while world.group().proven_at is None or world.group().epoch == 1:
         steps = [step for step in world.plan().steps if step.key != f"start-agent/{B}"]
         assert steps
         for step in steps:
             world.obey(step)
-    assert world.groups[world.replica()].members == (A, C)
+    assert world.group().members == (A, C)
     assert "its agent cannot be started" in reason(world, B)
     world.broken.clear()
     world.failures.clear()
@@ -322,7 +308,7 @@ def test_a_controller_that_has_just_started_does_without_a_node_that_it_never_sa
     assert world.settle().steps == ()
     world.now += 30
     world.settle()
-    assert world.groups[world.replica()].members == (A, C)
+    assert world.group().members == (A, C)
     world.find(B)
     assert world.settle() == Plan()
     assert world.alive() == [RankId("tiny", 0, 2, 0), RankId("tiny", 0, 2, 1)]
@@ -352,9 +338,7 @@ def test_the_node_says_that_it_is_unreachable_and_when_it_is_quarantined() -> No
     world.lose(B)
     for after, quarantined in ((0, False), (30, True)):
         world.now += after
-        snapshots = status.Snapshots(
-            world.desired(), world.observed(), world.memory(), world.plan(), world.now
-        )
+        snapshots = world.snapshots()
         found = status.statuses(snapshots, {})
         key = next(key for key in found if key.name == B)
         ready, kept_out = found[key].condition("Ready"), found[key].condition("Quarantined")
@@ -379,6 +363,6 @@ def test_an_old_epoch_that_comes_back_ready_gets_no_route() -> None:
     lose_for_good(world, B)
     world.find(B)
     world.stale[B] = world.observed().nodes[B]
-    old = world.groups[world.replica()]
+    old = world.group()
     world.groups[world.replica()] = replace(old, proven_at=None)
     assert backends(world) == []

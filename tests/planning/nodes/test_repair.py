@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler import status
-from reconciler.planning.context.world import World as PlanningWorld
 from reconciler.planning.diagnosis.evidence import Detection
 from reconciler.planning.diagnosis.rules import TABLE, Row
 from reconciler.planning.nodes import repair, settings
@@ -32,12 +30,11 @@ from reconciler.state import (
     Step,
     WaitingFor,
 )
-from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode, RankId
 from reconciler.wire.repair import RepairState, needs_root, permitted
 from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
 from tests.settings import changed
-from tests.worlds import World, deployment, fabric, model, node
+from tests.worlds import World, deployment, fabric, model, node, settled
 
 POOL = "10.77.0.0/16"
 LAN = (Route("192.168.1.0/24", "en0"), Route("169.254.0.0/16", "en0"))
@@ -85,14 +82,12 @@ def repairs(plan: Plan) -> list[RepairNode]:
 
 def rights(world: World, name: NodeName) -> tuple[RootCommand, ...]:
     """What sudo allows on a machine whose lines are those of this moment."""
-    return needed(
-        PlanningWorld(world.desired(), world.observed(), world.memory(), world.now, ""), name
-    ).commands
+    return needed(world.seen(), name).commands
 
 
 def pending(world: World, name: NodeName) -> str:
     """What is about to be changed on a machine."""
-    seen = PlanningWorld(world.desired(), world.observed(), world.memory(), world.now, "")
+    seen = world.seen()
     return repair.pending_change(seen, name)
 
 
@@ -109,9 +104,7 @@ def waits(plan: Plan, reason: WaitingFor = WaitingFor.REPAIR) -> list[str]:
 
 
 def condition(world: World, name: NodeName, kind: str) -> tuple[bool, str, str]:
-    found = status.statuses(
-        Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now), {}
-    )
+    found = world.statuses()
     (one,) = [c for key, s in found.items() if key.name == name for c in s.conditions if c.type == kind]
     return one.status, one.reason, one.told
 
@@ -139,7 +132,7 @@ def test_after_a_boot_the_ports_are_set_again_before_a_group_is_formed() -> None
     world.settle()
     acts = [type(s) for s in world.history if isinstance(s, RepairNode | ConfirmRepair | AllocateEpoch)]
     assert acts == [RepairNode, ConfirmRepair, AllocateEpoch]
-    assert world.groups[world.replica()].transport == "jaccl"
+    assert world.group().transport == "jaccl"
     assert condition(world, A, "NetworkReady") == (True, "PortsSet", "")
 
 
@@ -156,7 +149,7 @@ def test_without_permission_nothing_is_changed_and_a_person_gets_the_exact_comma
     )
     assert condition(world, A, "Stalled")[0]
     world.settle()
-    assert world.groups[world.replica()].transport == "ring-lan"
+    assert world.group().transport == "ring-lan"
 
 
 def test_without_a_fabric_nothing_of_the_network_is_changed() -> None:
@@ -257,8 +250,8 @@ def test_the_port_of_a_group_that_lives_is_left_alone_until_it_does_no_more() ->
     world.end_rank(next(iter(world.alive())), signal=9)
     world.pass_time(world.now + 60)
     world.settle()
-    assert [type(s) for s in world.history if isinstance(s, RepairNode)] == [RepairNode]
-    assert world.groups[world.replica()].transport == "jaccl"
+    assert [type(s) for s in world.done(RepairNode)] == [RepairNode]
+    assert world.group().transport == "jaccl"
 
 
 def ring_of_four(*across: tuple[int, int], **spec: Any) -> World:
@@ -291,19 +284,19 @@ def plug_in(world: World, one: NodeName, other: NodeName, fresh: bool = False) -
 
 def test_a_port_that_a_ring_goes_past_is_set_while_it_serves_and_then_the_mesh_can_be_had() -> None:
     world = ring_of_four((0, 2), (1, 3))
-    assert world.groups[world.replica()].transport == "jaccl-ring"
+    assert world.group().transport == "jaccl-ring"
     for one, other in (("node-a", "node-c"), ("node-b", "node-d")):
         plug_in(world, NodeName(one), NodeName(other), fresh=True)
-    served = world.groups[world.replica()]
+    served = world.group()
     world.settle()
     assert set(repairs_made(world)) == set(world.facts)
-    assert world.groups[world.replica()] == served
+    assert world.group() == served
     world.pass_time(world.now + 3600)
     for rank in world.alive():
         world.report(rank, idle_seconds=60.0)
     plan = world.settle()
     assert (plan.steps, plan.waiting) == ((), ())
-    assert world.groups[world.replica()].transport == "jaccl"
+    assert world.group().transport == "jaccl"
 
 
 @pytest.mark.parametrize(("one", "other", "left_alone"), [(0, 2, True), (1, 3, False)])
@@ -311,7 +304,7 @@ def test_a_port_over_which_a_rank_has_found_the_first_is_left_alone(
     one: int, other: int, left_alone: bool
 ) -> None:
     world = ring_of_four((0, 2), (1, 3), transport=["jaccl-ring"])
-    members = world.groups[world.replica()].members
+    members = world.group().members
     across = (members[one], members[other])
     plug_in(world, *across)
     for rank in list(world.alive()):
@@ -319,7 +312,7 @@ def test_a_port_over_which_a_rank_has_found_the_first_is_left_alone(
     world.pass_time(world.now + 60)
     world.settle()
     world.history.clear()
-    assert world.groups[world.replica()].members == members
+    assert world.group().members == members
     *others, last = world.facts[across[0]].ports
     learn(world, across[0], ports=(*others, replace(last, bridged=True)))
     world.settle()
@@ -327,7 +320,7 @@ def test_a_port_over_which_a_rank_has_found_the_first_is_left_alone(
 
 
 def repairs_made(world: World) -> list[NodeName]:
-    return [step.node for step in world.history if isinstance(step, RepairNode)]
+    return [step.node for step in world.done(RepairNode)]
 
 
 def test_the_port_of_a_rank_that_was_replaced_is_left_alone_until_that_has_ended() -> None:
@@ -335,7 +328,7 @@ def test_the_port_of_a_rank_that_was_replaced_is_left_alone_until_that_has_ended
     learn_of_port(world, B, address="", mapped_gid=False)
     (of_a,) = (rank for rank in world.alive() if rank.rank == 0)
     world.end_rank(of_a, signal=9)
-    record = world.groups[world.replica()]
+    record = world.group()
     world.groups[world.replica()] = replace(record, epoch=record.epoch + 1)
     assert repairs(world.plan()) == []
     (of_b,) = world.alive()
@@ -359,7 +352,7 @@ def test_what_does_not_help_is_tried_a_few_times_in_a_boot_and_then_left_to_a_pe
     assert f": it was tried {ATTEMPTS_MAX} times since node-a booted" in refused(plan)[0]
     assert "on node-a: sudo ifconfig bridge0 deletem en3" in condition(world, A, "Stalled")[2]
     world.settle()
-    assert world.groups[world.replica()].transport == "ring-lan"
+    assert world.group().transport == "ring-lan"
     reboot(world, A)
     assert len(repairs(world.plan())) == 1
 
@@ -452,7 +445,7 @@ def test_it_is_confirmed_only_by_what_was_seen_over_a_new_connection() -> None:
 def test_nothing_is_changed_before_every_machine_of_a_group_that_ended_was_probed() -> None:
     """The flaw that ended it would be mended and not told: the group would be said to have crashed."""
     world = cabled(network=True)
-    last = world.groups[world.replica()].epoch
+    last = world.group().epoch
     for rank in (0, 1):
         world.end_rank(RankId("tiny", 0, last, rank), code=ExitCode.PEER_LOST)
     learn_of_port(world, A, bridged=True)
@@ -529,7 +522,7 @@ def test_a_group_waits_a_while_for_the_gid_of_a_new_address() -> None:
     assert "en3 of node-a has no GID yet" in waits(plan)[0]
     world.pass_time(world.now + GID_SECONDS)
     world.settle()
-    assert world.groups[world.replica()].transport == "ring"
+    assert world.group().transport == "ring"
 
 
 # --- the machine itself ------------------------------------------------------------------------------
@@ -602,7 +595,7 @@ def test_updates_are_turned_off_and_what_reads_the_weights_is_kept_off_each_as_t
     world = idle_mac(updates=True, weights=True)
     learn(world, A, updates_itself=True, weights_indexed=True, weights_backed_up=True)
     world.settle()
-    done = [s for s in world.history if isinstance(s, RepairNode)]
+    done = world.done(RepairNode)
     assert [typed(step) for step in done] == [
         [f"defaults write {UPDATES} -bool false"],
         ["touch {models}/.metadata_never_index", "tmutil addexclusion {models}"],
@@ -631,9 +624,8 @@ def test_a_person_gets_the_commands_of_what_did_not_last_with_sudo_only_where_it
 
 
 def test_one_kind_after_the_other_so_that_none_undoes_another() -> None:
-    world = idle_mac({"reserve": "24GiB"}, **ALL)
-    world.settle()
-    done = [typed(s) for s in world.history if isinstance(s, RepairNode)]
+    world = settled(idle_mac({"reserve": "24GiB"}, **ALL))
+    done = [typed(s) for s in world.done(RepairNode)]
     assert done == [["sysctl iogpu.wired_limit_mb=40960"], ["pmset -a sleep 0 disksleep 0"]]
 
 
@@ -718,6 +710,6 @@ def test_whatever_is_known_only_permitted_commands_are_planned_and_never_for_wha
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.fault.value} {row.seen.__name__}")
 def test_the_same_fault_of_two_machines_is_a_task_of_each(row: Row) -> None:
     world = two_macs()
-    snapshot = PlanningWorld(world.desired(), world.observed(), world.memory(), world.now, "")
+    snapshot = world.seen()
     tasks = [repair.task(snapshot, row, Detection("it is wrong", (name,))) for name in (A, B)]
     assert tasks[0] != tasks[1]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.context.world import World as PlanningWorld
 from reconciler.planning.nodes.root_commands import RootCommand, needed
 from tests.planning.macs import A, learn_of_port
 from tests.worlds import World, node
@@ -52,7 +51,7 @@ def test_another_address_of_the_pool_may_be_taken_away_as_long_as_a_port_has_it(
 def test_no_word_that_a_machine_says_is_taken_for_an_interface(interface: str) -> None:
     world = cabled(network=True)
     learn_of_port(world, A, interface=interface)
-    found = needed(PlanningWorld(world.desired(), world.observed(), world.memory(), world.now, ""), A)
+    found = needed(world.seen(), A)
     assert [" ".join(each.argv) for each in found.commands] == [POWER]
     assert found.unknown == ("the interface of node-a/3 is not known",)
 

@@ -22,7 +22,7 @@ from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.status import node as conditions
 from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
-from tests.worlds import World, deployment, manifest, model, node
+from tests.worlds import World, deployment, manifest, model, node, settled
 
 A, B = NodeName("node-a"), NodeName("node-b")
 KEY = "0123456789ab"
@@ -42,7 +42,7 @@ def cluster(*nodes: Node) -> World:
 
 
 def members(world: World) -> tuple[str, ...]:
-    return tuple(world.groups[world.replica("tiny", 0)].members)
+    return tuple(world.group("tiny", 0).members)
 
 
 def taken(world: World, *kinds: type[Any]) -> list[Any]:
@@ -66,7 +66,7 @@ def conditions_of(world: World, decided: Plan) -> dict[str, list[object]]:
 def test_a_node_gets_its_runtime_before_its_agent_is_replaced_and_its_ranks_start() -> None:
     world = cluster(far("node-a"))
     assert world.settle() == Plan()
-    kinds = [type(step).__name__ for step in world.history]
+    kinds = world.did()
     assert kinds[:3] == ["StartAgent", "BuildRuntime", "StartAgent"]
     assert kinds.index("AllocateEpoch") > 2
     assert "runtime 0123456789ab" in taken(world, StartAgent)[1].replaces
@@ -88,8 +88,7 @@ def test_a_machine_of_a_kind_that_no_runtime_is_made_for_has_what_it_has() -> No
 
 
 def test_no_runtime_is_built_in_place_of_an_old_one_where_none_is_made_any_more() -> None:
-    world = cluster(far("node-a"))
-    world.settle()
+    world = settled(cluster(far("node-a")))
     world.history.clear()
     world.runtimes = replace(world.runtimes, wanted={"Darwin/arm64": KEY})
     assert world.settle() == Plan()
@@ -157,8 +156,7 @@ def test_one_that_cannot_be_built_is_refused_with_the_reason_and_another_node_is
 def test_a_machine_whose_agent_does_not_start_gets_a_runtime_for_it_may_have_no_python() -> None:
     world = cluster(far("node-a"))
     world.broken = {A}
-    for step in world.plan().steps:
-        world.obey(step)
+    world.act()
     world.failures["start-agent/node-a"] = StepFailure(1, world.now + 60, "there is no Python of 3.9")
     (step,) = world.plan().steps
     assert step == BuildRuntime(A)
@@ -176,13 +174,11 @@ def test_a_machine_whose_agent_does_not_start_gets_a_runtime_for_it_may_have_no_
 
 
 def test_what_runs_on_the_old_runtime_goes_on_while_the_next_is_built_beside_it() -> None:
-    world = cluster(far("node-a"))
-    world.settle()
+    world = settled(cluster(far("node-a")))
     ranks = world.alive()
     world.runtimes = replace(world.runtimes, wanted={"Linux/x86_64": "ba9876543210"})
     world.unbuildable = {A}
-    for step in world.plan().steps:
-        world.obey(step)
+    world.act()
     assert world.alive() == ranks
     decided = world.plan()
     said = conditions_of(world, decided)
@@ -198,8 +194,7 @@ def test_what_runs_on_the_old_runtime_goes_on_while_the_next_is_built_beside_it(
 
 
 def test_old_runtimes_are_removed_once_and_again_where_one_was_in_use() -> None:
-    world = cluster(far("node-a"))
-    world.settle()
+    world = settled(cluster(far("node-a")))
     assert taken(world, PruneRuntimes) == [PruneRuntimes(A, KEY)]
     world.runtimes = replace(world.runtimes, tidied={A: Tidied(KEY, world.now + 50)})
     assert not world.plan().steps
@@ -208,8 +203,7 @@ def test_old_runtimes_are_removed_once_and_again_where_one_was_in_use() -> None:
 
 
 def test_of_a_machine_that_does_not_answer_nothing_is_removed() -> None:
-    world = cluster(far("node-a"))
-    world.settle()
+    world = settled(cluster(far("node-a")))
     world.runtimes = replace(world.runtimes, tidied={})
     assert PruneRuntimes(A, KEY) in world.plan().steps
     world.lose(A)
@@ -217,8 +211,7 @@ def test_of_a_machine_that_does_not_answer_nothing_is_removed() -> None:
 
 
 def test_a_controller_that_has_just_started_builds_nothing_where_the_runtime_is_used() -> None:
-    world = cluster(far("node-a"))
-    world.settle()
+    world = settled(cluster(far("node-a")))
     world.history.clear()
     world.runtimes = Runtimes(wanted=world.runtimes.wanted)
     assert world.settle() == Plan()

@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler import status
 from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.reboot_requests import AWAY_SECONDS
-from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.diagnosis.rules import NO_LOCAL_NETWORK, Remedy
 from reconciler.state import (
     AllocateEpoch,
@@ -28,7 +26,7 @@ from reconciler.state import (
 from reconciler.state.observed import KILL_SECONDS
 from reconciler.wire.launch import Phase, RankId
 from tests.planning.macs import A, B, C, three_macs, two_macs
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 FIRST, SECOND = RankId("tiny", 0, 1, 0), RankId("tiny", 0, 1, 1)
 SEEN = "rank 1 of tiny/0 on node-b (epoch 1, pid 101) has not ended within 30 s of SIGKILL"
@@ -49,16 +47,12 @@ def macs(count: int, **spec: object) -> World:
     return World([*(node(name) for name in (A, B, C)[:count]), model(), deployment(**spec)])  # type: ignore[arg-type]
 
 
-def snapshots(world: World) -> Snapshots:
-    return Snapshots(world.desired(), world.observed(), world.memory(), world.now, "entropy")
-
-
 def members(world: World) -> tuple[NodeName, ...]:
-    return world.groups[world.replica()].members
+    return world.group().members
 
 
 def serves(world: World) -> bool:
-    (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
+    (route,) = world.routes()
     return bool(route.backends)
 
 
@@ -82,7 +76,7 @@ def test_then_its_node_is_quarantined_and_the_group_is_formed_without_it() -> No
     world = held(macs(3))
     world.pass_time(world.now + KILL_SECONDS)
     plan = world.settle()
-    (formed,) = [step for step in world.history if isinstance(step, AllocateEpoch)]
+    (formed,) = world.done(AllocateEpoch)
     assert (formed.group.members, formed.cause) == ((A, C), Cause.NODE_QUARANTINED)
     assert SEEN in formed.detail
     assert {step.node for step in world.history if isinstance(step, StartRank)} == {A, C}
@@ -100,14 +94,11 @@ def test_where_its_bounds_allow_the_others_serve_alone() -> None:
 
 
 def test_the_other_ranks_of_its_group_are_ended_as_always() -> None:
-    world = macs(3)
-    world.settle()
+    world = settled(macs(3))
     world.lingers = True
     world.report(SECOND, killed_seconds=KILL_SECONDS)
-    for _ in range(2):
-        for step in world.plan().steps:
-            world.obey(step)
-    assert [step.id for step in world.history if isinstance(step, StopRank)] == [FIRST]
+    world.act(2)
+    assert [step.id for step in world.done(StopRank)] == [FIRST]
     assert not any(isinstance(step, StartRank) and step.spec.id.epoch == 2 for step in world.history)
     world.pass_time(world.now + 60)
     world.settle()
@@ -127,8 +118,7 @@ def test_one_that_ends_after_all_gives_its_node_back() -> None:
 def test_once_it_has_ended_after_all_nobody_is_asked_to_restart_anything() -> None:
     """The other ranks of its group were asked to end because of it, and the group has not been formed since."""
     world = killed_on_macs(two_macs(transport=["jaccl"]))
-    for step in world.plan().steps:
-        world.obey(step)
+    world.act()
     world.end_rank(SECOND, signal=9)
     plan = world.plan()
     assert [(str(t.subject), t.fault, t.doing, t.person) for t in plan.troubles] == [
@@ -153,8 +143,7 @@ def test_a_group_that_has_no_other_place_says_why_and_serves_again_after_the_res
 
 
 def test_a_killed_rank_gets_no_requests_although_it_once_said_that_it_is_ready() -> None:
-    world = macs(1, nodes=1)
-    world.settle()
+    world = settled(macs(1, nodes=1))
     assert serves(world)
     world.report(FIRST, killed_seconds=0.0)
     assert not serves(world)
@@ -162,22 +151,19 @@ def test_a_killed_rank_gets_no_requests_although_it_once_said_that_it_is_ready()
 
 def test_a_group_whose_only_sign_is_the_rank_is_dead_of_it() -> None:
     """Its controller was replaced, and knows nothing of what the rank was killed for."""
-    world = macs(2, nodes=1)
-    world.settle()
+    world = settled(macs(2, nodes=1))
     (place,) = members(world)
     world.report(FIRST, phase=Phase.DRAINING, killed_seconds=KILL_SECONDS)
-    (step,) = world.plan().steps
-    assert isinstance(step, AllocateEpoch)
+    step = world.forming()
     assert step.fault is FaultClass.UNKILLABLE_RANK
     assert place not in step.group.members
 
 
 def test_its_memory_stays_charged_to_its_machine() -> None:
-    world = macs(3, nodes={"min": 1, "max": 2})
-    world.settle()
+    world = settled(macs(3, nodes={"min": 1, "max": 2}))
     world.report(SECOND, killed_seconds=KILL_SECONDS)
-    ledger = Ledger.of(snapshots(world))
-    need = world.groups[world.replica()].rank_bytes
+    ledger = Ledger.of(world.seen())
+    need = world.group().rank_bytes
     assert world.memory_bytes - ledger.free(B, world.replica()) == need
     assert ledger.free(A, world.replica()) == world.memory_bytes
 
@@ -222,7 +208,7 @@ def test_its_node_can_be_removed() -> None:
 
 
 def restarts(world: World) -> list[NodeName]:
-    return [step.node for step in world.history if isinstance(step, RebootNode)]
+    return [step.node for step in world.done(RebootNode)]
 
 
 def killed_on_macs(world: World) -> World:
@@ -304,8 +290,7 @@ def test_what_keeps_the_controller_from_every_machine_is_asked_for_once() -> Non
 
 
 def test_a_machine_that_is_silent_after_its_restart_is_a_matter_for_a_person() -> None:
-    world = killed_on_macs(three_macs())
-    world.settle()
+    world = settled(killed_on_macs(three_macs()))
     assert restarts(world) == [B]
     world.now += 120
     world.lose(B)
@@ -330,7 +315,6 @@ def test_a_machine_that_answers_as_before_is_not_asked_twice_and_after_a_while_a
 
 @pytest.mark.parametrize("seconds", [None, 0.0, KILL_SECONDS - 5])
 def test_a_rank_that_was_killed_a_moment_ago_is_no_fault(seconds: float | None) -> None:
-    world = macs(2)
-    world.settle()
+    world = settled(macs(2))
     world.report(SECOND, killed_seconds=seconds)
     assert (world.plan().quarantined, troubles(world)) == ((), [])

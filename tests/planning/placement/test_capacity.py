@@ -22,7 +22,7 @@ def world(*manifests: Manifest, weights: int = 100 * GIB, nodes: int = 2, **conf
     here = World([*(node(f"n{at}") for at in range(nodes)), model(), *manifests])
     here.weights["tiny"] = (weights, here.weights["tiny"][1])
     here.settle()
-    return Asked(here.desired(), here.observed(), here.memory(), here.now, "")
+    return here.seen()
 
 
 def said(asked: Asked, *keys: ObjectKey) -> str:

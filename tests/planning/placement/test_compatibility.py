@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.placement.explain import explain
-from reconciler.state import AllocateEpoch, Cause, DeploymentName, Plan, RefusedBecause, StartRank
+from reconciler.state import Cause, DeploymentName, Plan, RefusedBecause, StartRank
 from reconciler.wire.node import ModelReport
-from tests.worlds import TINY, World, deployment, hub_model, model, node
+from tests.worlds import TINY, World, deployment, hub_model, model, node, settled
 
 NEW = {"mlx": "0.32.5", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}
 MAC = {"system": "Darwin", "release": "25.2.0", "machine": "arm64", "build": "25C56"}
@@ -25,7 +24,7 @@ def cluster(nodes: int, wanted: Any, **differing: dict[str, Any]) -> World:
 
 
 def members(world: World) -> tuple[str, ...]:
-    return tuple(world.groups[world.replica("tiny", 0)].members)
+    return tuple(world.group("tiny", 0).members)
 
 
 @pytest.mark.parametrize(
@@ -77,16 +76,14 @@ def test_code_of_ranks_that_differs_keeps_nodes_apart_and_one_that_is_not_known_
 
 
 def test_the_largest_set_of_like_nodes_is_chosen() -> None:
-    world = cluster(5, {"min": 2, "max": 4}, b={"runtime": NEW}, d={"runtime": NEW})
-    world.settle()
+    world = settled(cluster(5, {"min": 2, "max": 4}, b={"runtime": NEW}, d={"runtime": NEW}))
     assert set(members(world)) <= {"node-a", "node-c", "node-e"}
 
 
 def test_one_of_which_little_is_known_joins_those_that_agree_with_each_other() -> None:
     runtime = {"mlx": "0.32.4", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}
     one, two = ({"runtime": {**runtime, "engine": engine}} for engine in ("aa", "bb"))
-    world = cluster(3, {"min": 2, "max": 3}, a=one, b={"runtime": runtime}, c=two)
-    world.settle()
+    world = settled(cluster(3, {"min": 2, "max": 3}, a=one, b={"runtime": runtime}, c=two))
     assert members(world) == ("node-a", "node-b")
 
 
@@ -126,8 +123,7 @@ def test_an_epoch_whose_nodes_have_changed_before_their_ranks_start_is_formed_an
             world.obey(step)
         steps = world.plan().steps
     world.reports = {"node-b": {"runtime": NEW}}
-    (again,) = world.plan().steps
-    assert isinstance(again, AllocateEpoch)
+    again = world.forming()
     assert again.cause is Cause.FACTS_CHANGED
     assert "node-b has mlx 0.32.5 instead of 0.32.4" in again.detail
     world.settle()
@@ -142,9 +138,8 @@ def test_fetched_weights_of_one_commit_are_alike_whatever_their_size() -> None:
 
 
 def test_describe_says_in_what_an_unused_node_differs() -> None:
-    world = cluster(3, 2, c={"runtime": NEW})
-    world.settle()
-    seen = Snapshots(world.desired(), world.observed(), world.memory(), world.now, "entropy")
+    world = settled(cluster(3, 2, c={"runtime": NEW}))
+    seen = world.seen()
     (places,) = explain(seen, DeploymentName("tiny"))
     (text,) = (seat.text for seat in places.nodes if seat.node == "node-c")
     assert text.startswith("node-c has mlx 0.32.5 instead of")

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler import status
 from reconciler.planning.placement.contexts import LEAST, STEP, Contexts, Made, explained, made_for
 from reconciler.resources import Manifest
 from reconciler.state import Plan, RefusedBecause, StartRank
@@ -141,7 +140,7 @@ def world(*memory: int, config: dict[str, Any] | None = None, **serving: Any) ->
 
 def formed(found: World, name: str = "tiny") -> tuple[tuple[str, ...], int]:
     assert found.settle() == Plan()
-    record = found.groups[found.replica(name)]
+    record = found.group(name)
     return tuple(record.members), record.context
 
 
@@ -153,7 +152,7 @@ def test_a_context_is_what_the_model_was_made_for_where_memory_allows() -> None:
 def test_where_memory_is_short_a_context_leaves_as_much_to_others_as_it_takes() -> None:
     found = world(48, maxBatch=15, prefixCache="0B")
     _, context = formed(found)
-    record = found.groups[found.replica()]
+    record = found.group()
     least = 15 * (4096 + CACHE_STEP) * 128 * 2**10 + 5 * GIB + 2**29
     assert context % STEP == 0
     assert 4096 < context < 131072
@@ -223,7 +222,7 @@ def scalable(found: World, *kinds: str) -> World:
 def test_scaled_positions_allow_a_longer_context() -> None:
     found = scalable(world(1024, config=QWEN, ropeScaling=SCALING))
     assert formed(found) == (("node-a",), 81920)
-    (config, *_) = (step.spec.config for step in found.history if isinstance(step, StartRank))
+    (config, *_) = (step.spec.config for step in found.done(StartRank))
     assert config.rope_scaling == RopeScaling(RopeKind.YARN, 2.0, 40960)
     auto = deployment(serving={"ropeScaling": SCALING})
     report = ModelReport("m", "/m", True, config=QWEN, rope=RopeKind.ALL)
@@ -238,7 +237,7 @@ def test_another_scaling_of_positions_needs_another_group() -> None:
     formed(found)
     found.manifests[-1] = deployment(nodes=1, serving={"ropeScaling": SCALING})
     assert formed(found)[1] == 81920
-    assert found.groups[found.replica()].epoch == 2
+    assert found.group().epoch == 2
 
 
 @pytest.mark.parametrize(
@@ -289,7 +288,7 @@ def test_what_a_group_was_formed_with_stays_whatever_memory_there_is() -> None:
     found.memory_of["node-a"] = 1024 * GIB
     assert found.settle() == Plan()
     assert formed(found) == before
-    assert found.groups[found.replica()].epoch == 1
+    assert found.group().epoch == 1
     found.end_rank(RankId("tiny", 0, 1, 0), signal=9)
     assert formed(found)[1] > before[1], "the next group takes what there is then"
 
@@ -301,7 +300,7 @@ def test_a_group_that_is_formed_again_has_no_shorter_context_because_others_came
     found.manifests.append(deployment("other", nodes=1))
     formed(found, "other")
     for _ in range(3):
-        found.end_rank(found.groups[found.replica()].rank_id(0), signal=9)
+        found.end_rank(found.group().rank_id(0), signal=9)
         assert formed(found) == before
 
 
@@ -309,7 +308,7 @@ def test_a_group_that_is_formed_again_takes_no_more_than_the_first_time() -> Non
     found = world(64)
     before = formed(found)
     for _ in range(3):
-        found.end_rank(found.groups[found.replica()].rank_id(0), signal=9)
+        found.end_rank(found.group().rank_id(0), signal=9)
         assert formed(found) == before
 
 
@@ -319,7 +318,7 @@ def test_a_group_that_is_formed_again_stays_where_its_context_has_room() -> None
     found.manifests.append(node("node-b"))
     found.memory_of["node-b"] = 1024 * GIB
     found.settle()
-    found.end_rank(found.groups[found.replica()].rank_id(0), signal=9)
+    found.end_rank(found.group().rank_id(0), signal=9)
     assert formed(found) == before
 
 
@@ -328,7 +327,7 @@ def test_a_change_from_a_number_to_auto_forms_the_group_anew() -> None:
     assert formed(found)[1] == 8192
     found.manifests[-1] = deployment(nodes=1)
     assert formed(found)[1] > 8192
-    assert found.groups[found.replica()].epoch == 2
+    assert found.group().epoch == 2
 
 
 def test_every_rank_is_started_with_the_context_of_its_group() -> None:
@@ -346,7 +345,7 @@ def test_clients_are_told_the_context_that_every_group_takes() -> None:
     found.memory_of = {"node-a": 96 * GIB, "node-b": 48 * GIB}
 
     def told() -> int:
-        (route,) = status.routes(found.desired(), found.observed(), found.memory(), Plan())
+        (route,) = found.routes(Plan())
         return route.context
 
     assert told() == 0, "it is not decided yet"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from reconciler.planning.context.world import World as Planning
 from reconciler.planning.placement.explain import Places, explain
 from reconciler.state import DeploymentName, NodeName
-from tests.worlds import TINY, World, deployment, model, node
+from tests.worlds import TINY, World, deployment, model, node, settled
 
 GIB = 2**30
 TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 
 
 def told(world: World, name: str = "tiny") -> list[Places]:
-    snapshots = Planning(world.desired(), world.observed(), world.memory(), world.now, "")
+    snapshots = world.seen()
     return list(explain(snapshots, DeploymentName(name)))
 
 
@@ -57,8 +56,7 @@ def test_every_node_says_what_its_rank_is_charged_or_why_it_has_none() -> None:
 
 
 def test_weights_that_are_missing_are_told_of_the_node() -> None:
-    world = World([node("node-a"), model(), deployment(nodes=1)])
-    world.settle()
+    world = settled(World([node("node-a"), model(), deployment(nodes=1)]))
     world.manifests.append(node("node-b"))
     world.agents.add(NodeName("node-b"))
     world.says["tiny"] = {"problem": "model.safetensors is cut short: 5 of 9 bytes"}
@@ -67,8 +65,7 @@ def test_weights_that_are_missing_are_told_of_the_node() -> None:
 
 
 def test_a_node_that_is_about_to_report_is_not_said_to_be_free() -> None:
-    world = World([node("node-a"), model(), deployment(nodes=1)])
-    world.settle()
+    world = settled(World([node("node-a"), model(), deployment(nodes=1)]))
     world.manifests.append(node("node-b"))
     (places,) = told(world)
     assert texts(places)["node-b"] == "it has not reported yet what it can do"
@@ -76,8 +73,7 @@ def test_a_node_that_is_about_to_report_is_not_said_to_be_free() -> None:
 
 def test_a_smaller_group_says_why_it_is_not_larger() -> None:
     nodes = [node(f"node-{letter}") for letter in "abc"]
-    world = World([*nodes, model(), deployment(nodes={"min": 1, "max": 3})])
-    world.settle()
+    world = settled(World([*nodes, model(), deployment(nodes={"min": 1, "max": 3})]))
     (places,) = told(world)
     assert places.text.startswith(
         "2 nodes; not more: model tiny cannot be split by tensor over 3 nodes: its 8 heads do not divide by 3"

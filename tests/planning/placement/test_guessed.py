@@ -49,7 +49,7 @@ def test_what_does_not_fit_by_a_guess_waits_for_the_next_examination() -> None:
     )
     found.says["tiny"] = {"shares": {"tensor/1": (RankShare(20 * GIB, ((0, 1000),)),)}}
     assert found.settle() == Plan()
-    assert not found.groups[found.replica()].guessed
+    assert not found.group().guessed
 
 
 def test_what_would_not_fit_without_any_request_is_refused_whoever_has_yet_to_say_more() -> None:
@@ -69,7 +69,7 @@ def test_where_nobody_will_say_more_the_deployment_can(told: dict[str, tuple[Ran
     found = world(kvCache="8GiB", prefixCache="0B")
     found.says["tiny"] = {"shares": told}
     assert found.settle() == Plan()
-    record = found.groups[found.replica()]
+    record = found.group()
     assert record.charges == (28 * GIB + GIB // 2,)
     assert record.guessed
 
@@ -77,7 +77,7 @@ def test_where_nobody_will_say_more_the_deployment_can(told: dict[str, tuple[Ran
 def test_what_fits_by_a_guess_is_placed_and_told_as_one() -> None:
     found = world(config=TINY)
     assert found.settle() == Plan()
-    assert found.groups[found.replica()].guessed
+    assert found.group().guessed
 
 
 def test_another_node_s_examination_of_the_same_weights_counts_also_where_it_is_not_used() -> None:
@@ -86,8 +86,8 @@ def test_another_node_s_examination_of_the_same_weights_counts_also_where_it_is_
     examined = ModelReport("tiny", "/models/tiny", True, 20 * GIB, LARGE, shares=shares(20 * GIB, TINY))
     found.reports["node-z"] = {"models": (examined,)}
     assert found.settle() == Plan()
-    assert found.groups[found.replica()].members == ("node-a",)
-    assert not found.groups[found.replica()].guessed
+    assert found.group().members == ("node-a",)
+    assert not found.group().guessed
 
 
 def test_kimi_k2_needs_by_a_guess_what_it_needs() -> None:
@@ -95,7 +95,7 @@ def test_kimi_k2_needs_by_a_guess_what_it_needs() -> None:
     found = world(nodes=4, weights=600 * GIB, config=KIMI_K2, context=131_072, maxBatch=16)
     found.memory_bytes = 512 * GIB
     assert found.settle() == Plan()
-    (need, *others) = found.groups[found.replica()].charges
+    (need, *others) = found.group().charges
     assert not others or set(others) == {need}
     assert 150 * GIB < need < 190 * GIB
 

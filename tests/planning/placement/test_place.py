@@ -29,7 +29,7 @@ GIB = 2**30
 
 
 def members(world: World, name: str = "tiny", index: int = 0) -> tuple[str, ...]:
-    return tuple(world.groups[world.replica(name, index)].members)
+    return tuple(world.group(name, index).members)
 
 
 def refusal(world: World) -> tuple[RefusedBecause, str]:
@@ -99,8 +99,7 @@ def test_how_large_a_group_becomes_does_not_depend_on_who_answers_first() -> Non
 
 def test_a_node_whose_probes_were_not_asked_since_the_controller_started_is_not_used_yet() -> None:
     world = two_nodes(nodes={"min": 1, "max": 2})
-    for step in world.plan().steps:
-        world.obey(step)
+    world.act()
     observed = world.observed()
     unprobed = replace(observed.nodes[NodeName("node-b")], probed=False)
     nodes = {**observed.nodes, NodeName("node-b"): unprobed}
@@ -133,9 +132,7 @@ def test_a_node_whose_agent_cannot_be_started_is_not_waited_for() -> None:
         if step.key == "start-agent/node-a":
             world.obey(step)
     world.failures["start-agent/node-b"] = StepFailure(2, world.now + 60, "no such folder")
-    for _ in range(5):
-        for step in world.plan().steps:
-            world.obey(step)
+    world.act(5)
     assert members(world) == ("node-a",)
 
 
@@ -192,7 +189,7 @@ def test_replicas_spread_over_the_least_occupied_nodes_and_stay_there() -> None:
     assert world.settle() == Plan()
     assert members(world, index=0) == ("node-a", "node-b")
     assert members(world, index=1) == ("node-c", "node-d")
-    world.end_rank(world.groups[world.replica(index=1)].rank_id(0), signal=9)
+    world.end_rank(world.group(index=1).rank_id(0), signal=9)
     assert world.settle() == Plan()
     assert members(world, index=1) == ("node-c", "node-d")
 
@@ -331,7 +328,7 @@ def test_where_the_others_do_not_suffice_the_machine_to_blame_is_used_again() ->
         world.end_rank(rank, code=ExitCode.RENDEZVOUS)
     world.settle()
     assert members(world) == ("node-a", "node-b")
-    assert world.groups[world.replica()].epoch == 2
+    assert world.group().epoch == 2
 
 
 def test_what_a_rank_holds_is_taken_from_the_node_that_can_tell() -> None:
@@ -341,7 +338,7 @@ def test_what_a_rank_holds_is_taken_from_the_node_that_can_tell() -> None:
     world.reports["node-a"] = {"models": (ModelReport("tiny", "/models/tiny", True, 20 * GIB, TINY),)}
     assert world.settle() == Plan()
     assert members(world) == ("node-a", "node-b")
-    assert world.groups[world.replica()].charges[0] > 18 * GIB
+    assert world.group().charges[0] > 18 * GIB
 
 
 def test_of_several_sets_of_like_nodes_without_room_the_first_is_told() -> None:

@@ -31,7 +31,7 @@ from reconciler.state import (
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
 from tests.examples import examples
-from tests.worlds import World, deployment, model, node, two_nodes
+from tests.worlds import World, deployment, model, node, settled, two_nodes
 
 HOUR = 3600.0
 FREE = SHORT_LIVES_FREE + 1
@@ -46,7 +46,7 @@ def small() -> World:
 def crash(world: World, lived: float = 0.0, **how: int) -> None:
     """Rank 0 of the current group ends, so long after it was started."""
     world.now += lived
-    epoch = world.groups[world.replica()].epoch
+    epoch = world.group().epoch
     world.end_rank(RankId("tiny", 0, epoch, 0), **(how or {"code": 1}))
 
 
@@ -112,12 +112,6 @@ def refused(plan: Plan) -> Refusal:
     return refusal
 
 
-def formed(world: World) -> AllocateEpoch:
-    (step,) = world.plan().steps
-    assert isinstance(step, AllocateEpoch)
-    return step
-
-
 def spread(seconds: list[float]) -> list[object]:
     """The same waits, each up to a tenth longer."""
     return [pytest.approx(each * 1.05, rel=0.05) for each in seconds]
@@ -181,16 +175,16 @@ def test_it_stays_refused_while_it_is_tried_once_more_and_no_longer_than_that() 
 def test_a_group_that_is_moved_while_it_is_tried_once_more_has_failed_as_often_as_before() -> None:
     world = looping(two_nodes(nodes=1))
     heal(world)
-    (there,) = world.groups[world.replica()].members
+    (there,) = world.group().members
     apply(world, node(there, drain=True))
     plan = world.settle()
-    assert world.groups[world.replica()].members != (there,)
+    assert world.group().members != (there,)
     assert refused(plan).reason is RefusedBecause.CRASH_LOOP
 
 
 def test_what_the_last_failure_printed_is_kept_until_a_group_serves() -> None:
     world = looping()
-    failed = RankId("tiny", 0, world.groups[world.replica()].epoch, 0)
+    failed = RankId("tiny", 0, world.group().epoch, 0)
     for context in (512, 1024, 2048):
         apply(world, deployment(nodes=1, serving={"context": context}))
         world.settle()
@@ -201,8 +195,7 @@ def test_what_the_last_failure_printed_is_kept_until_a_group_serves() -> None:
 
 
 def test_a_rank_that_is_gone_without_a_trace_is_a_failure_like_any_other() -> None:
-    world = small()
-    world.settle()
+    world = settled(small())
     for _ in range(FREE):
         del world.ranks[world.alive()[0]]
         assert heal(world) == 0
@@ -225,8 +218,7 @@ def test_each_class_of_faults_has_its_own_back_off() -> None:
 
 
 def test_six_deaths_in_a_row_are_followed_by_a_group_at_once_and_further_ones_are_not() -> None:
-    world = small()
-    world.settle()
+    world = settled(small())
     delays = []
     for _ in range(13):
         crash(world, lived=SERVED_SECONDS - 1)
@@ -237,8 +229,7 @@ def test_six_deaths_in_a_row_are_followed_by_a_group_at_once_and_further_ones_ar
 
 
 def test_a_group_that_served_is_formed_again_at_once_however_often_it_dies() -> None:
-    world = small()
-    world.settle()
+    world = settled(small())
     for _ in range(60):
         crash(world, lived=100)
         assert heal(world) == 0
@@ -258,8 +249,7 @@ def test_what_was_before_a_group_that_served_is_forgiven() -> None:
 
 def test_how_long_a_rank_lived_is_told_by_its_own_node() -> None:
     """Its node's clock is an hour behind, and the controller was away when it died."""
-    world = small()
-    world.settle()
+    world = settled(small())
     (rank,) = world.alive()
     crash(world, lived=20)
     place, report = world.ranks[rank]
@@ -267,14 +257,13 @@ def test_how_long_a_rank_lived_is_told_by_its_own_node() -> None:
     ended = replace(report.exit, at=report.exit.at - 3600)
     world.ranks[rank] = (place, replace(report, started_at=report.started_at - 3600, exit=ended))
     world.now += 7200
-    assert formed(world).served == pytest.approx(20)
+    assert world.forming().served == pytest.approx(20)
 
 
 def test_a_death_that_a_request_brought_about_is_not_charged() -> None:
-    world = small()
-    world.settle()
+    world = settled(small())
     for _ in range(FREE + 6):
-        epoch = world.groups[world.replica()].epoch
+        epoch = world.group().epoch
         world.quarantined = (
             *world.quarantined,
             QuarantinedPrompt("tiny", f"{epoch}", "req", "", (EndedGroup(0, epoch),), world.now, 1e9),
@@ -300,10 +289,9 @@ def test_a_death_that_a_request_brought_about_is_not_charged() -> None:
 def test_the_end_of_a_group_says_how_much_it_points_to_a_request(
     how: dict[str, int], expected: Suspicion
 ) -> None:
-    world = small()
-    world.settle()
+    world = settled(small())
     crash(world, lived=60, **how)
-    assert formed(world).suspicion is expected
+    assert world.forming().suspicion is expected
 
 
 def hang(world: World) -> None:
@@ -312,15 +300,13 @@ def hang(world: World) -> None:
 
 
 def test_a_group_that_hangs_points_to_what_it_was_asked() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     hang(world)
-    assert formed(world).suspicion is Suspicion.STRONG
+    assert world.forming().suspicion is Suspicion.STRONG
 
 
 def test_it_does_so_too_when_its_ranks_have_been_ended_by_the_time_that_it_is_formed_again() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     for _ in range(FREE + 1):
         hang(world)
         plan = world.settle()
@@ -328,14 +314,13 @@ def test_it_does_so_too_when_its_ranks_have_been_ended_by_the_time_that_it_is_fo
     (waiting,) = plan.waiting
     assert waiting.until is not None
     world.now = waiting.until
-    assert formed(world).suspicion is Suspicion.STRONG
+    assert world.forming().suspicion is Suspicion.STRONG
 
 
 def test_a_rank_that_is_gone_without_a_trace_hardly_points_to_a_request() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     del world.ranks[world.alive()[1]]
-    assert formed(world).suspicion is Suspicion.FAINT
+    assert world.forming().suspicion is Suspicion.FAINT
 
 
 @pytest.mark.parametrize(
@@ -344,8 +329,7 @@ def test_a_rank_that_is_gone_without_a_trace_hardly_points_to_a_request() -> Non
 def test_where_somebody_has_stopped_a_rank_a_request_is_hardly_to_blame(
     stopped: bool, expected: Suspicion
 ) -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     first, second = world.alive()
     world.report(first, stopped=stopped)
     world.continued[first] = (world.now,) * CONTINUATIONS_MAX  # it is not merely stopped
@@ -369,7 +353,7 @@ def test_a_port_in_use_is_chance_and_charged_to_nobody_until_it_goes_on() -> Non
         crash(world, code=code)
         waited.append(heal(world))
     assert waited == spread([0.0] * (PORTS_TAKEN_FREE + 1) + [10.0, 20.0])
-    ports = [step.group.port for step in world.history if isinstance(step, AllocateEpoch)]
+    ports = [step.group.port for step in world.done(AllocateEpoch)]
     assert len(set(ports)) == len(ports)
 
 
@@ -385,8 +369,7 @@ def test_a_port_in_use_makes_no_later_failure_wait_longer() -> None:
 
 
 def test_what_people_plan_is_no_failure() -> None:
-    world = two_nodes(nodes={"min": 1, "max": 2})
-    world.settle()
+    world = settled(two_nodes(nodes={"min": 1, "max": 2}))
     for at in range(12):
         apply(world, node("node-b", drain=at % 2 == 0))
         world.manifests[3] = deployment(nodes={"min": 1, "max": 2}, serving={"context": 1024 + at})
@@ -413,8 +396,7 @@ def test_what_another_attempt_cannot_change_is_not_tried_unchanged(code: int) ->
 
 def test_a_group_that_served_and_ran_out_of_memory_is_formed_again() -> None:
     """What it was asked was too much, and not what it holds: everybody else is still to be answered."""
-    world = small()
-    world.settle()
+    world = settled(small())
     crash(world, code=ExitCode.MEMORY)
     assert heal(world) == 0
 
@@ -513,12 +495,11 @@ CODES = st.sampled_from([1, ExitCode.WRONG_GROUP, ExitCode.RENDEZVOUS, -6, -9])
 def test_no_wait_is_longer_than_five_minutes_and_none_follows_a_group_that_served(
     lives: list[tuple[float, int, bool]],
 ) -> None:
-    world = small()
-    world.settle()
+    world = settled(small())
     for lived, code, ready in lives:
         comes_up(world) if ready else None
         world.settle()
-        proven = world.groups[world.replica()].proven_at
+        proven = world.group().proven_at
         crash(world, lived, **({"signal": -code} if code < 0 else {"code": code}))
         world.first_phase = Phase.LOADING
         waited = heal(world, BACK_OFF_SECONDS_MAX)
@@ -560,8 +541,7 @@ DOINGS: list[Callable[[World, float], None]] = [
 def test_whatever_clocks_and_crashes_do_it_is_formed_again_within_the_bound(
     history: list[tuple[Callable[[World, float], None], float]],
 ) -> None:
-    world = small()
-    world.settle()
+    world = settled(small())
     for act, seconds in history:
         act(world, seconds)
     heal(world, BACK_OFF_SECONDS_MAX + 130)
@@ -571,5 +551,5 @@ def test_whatever_clocks_and_crashes_do_it_is_formed_again_within_the_bound(
     world.settle()
     apply(world, deployment(nodes=1, serving={"context": 512}))
     assert world.settle() == Plan(), "another spec does not wait"
-    assert world.groups[world.replica()].proven_at is not None
-    assert NodeName("node-a") in world.groups[world.replica()].members
+    assert world.group().proven_at is not None
+    assert NodeName("node-a") in world.group().members

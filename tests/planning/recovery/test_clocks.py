@@ -7,7 +7,7 @@ from dataclasses import replace
 from reconciler.planning.recovery.back_off import SHORT_LIVES_FREE
 from reconciler.state import AllocateEpoch, NodeName, StartAgent, StepFailure, WaitingFor
 from reconciler.wire.launch import Exit, RankId
-from tests.worlds import two_nodes
+from tests.worlds import settled, two_nodes
 
 
 def test_a_step_that_failed_before_the_clock_was_set_back_is_tried_again() -> None:
@@ -18,8 +18,7 @@ def test_a_step_that_failed_before_the_clock_was_set_back_is_tried_again() -> No
 
 
 def test_a_node_whose_clock_is_ahead_gets_no_shorter_back_off() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     for epoch in range(1, SHORT_LIVES_FREE + 2):
         world.end_rank(RankId("tiny", 0, epoch, 0), signal=9)
         world.settle()

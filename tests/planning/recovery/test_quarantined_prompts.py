@@ -7,13 +7,12 @@ from reconciler.state import FaultClass, FreeTransport, ObjectKey, Trouble, subj
 from reconciler.wire.launch import RankId
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt
 from tests.planning.macs import two_macs
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 
 def served(*epochs: int, code: int = 1) -> World:
     """Groups of these epochs ended, and another one serves."""
-    world = World([node("node-a"), model(), deployment(nodes=1)])
-    world.settle()
+    world = settled(World([node("node-a"), model(), deployment(nodes=1)]))
     for epoch in epochs:
         world.now += 100
         world.end_rank(RankId("tiny", 0, epoch, 0), code=code)
@@ -61,9 +60,8 @@ def test_it_is_told_for_a_minute_and_of_models_that_there_are() -> None:
 
 
 def test_a_transport_that_was_given_up_for_such_a_group_is_allowed_again() -> None:
-    world = two_macs()
-    world.settle()
-    before = world.groups[world.replica()]
+    world = settled(two_macs())
+    before = world.group()
     for epoch in (1, 2, 3, 4):
         world.now += 100
         world.end_rank(RankId("tiny", 0, epoch, 0), code=1)

@@ -19,6 +19,7 @@ from reconciler.state import (
     FaultClass,
     ForgetRank,
     MachineFacts,
+    Memory,
     NodeName,
     Plan,
     ProveGroup,
@@ -31,7 +32,7 @@ from reconciler.state import (
 from reconciler.wire.launch import ExitCode, RankId
 from tests.examples import examples
 from tests.planning.macs import A, C, learn, three_macs
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 NODE, OTHER = NodeName("node-a"), NodeName("node-b")
 HOURS = 3600.0
@@ -41,8 +42,7 @@ HELD = FaultClass.KERNEL_OBJECTS
 def cluster(**repair: bool) -> World:
     """Two nodes that may be restarted; nothing runs on them."""
     allowed = repair or {"reboot": True}
-    world = World([node("node-a", repair=allowed), node("node-b", repair=allowed), model()])
-    world.settle()
+    world = settled(World([node("node-a", repair=allowed), node("node-b", repair=allowed), model()]))
     return world
 
 
@@ -161,7 +161,7 @@ def test_of_two_machines_that_need_it_in_one_pass_one_is_restarted() -> None:
     steps = [asked(cluster(), name) for name in (NODE, OTHER)]
     both = Plan(tuple(step for step in steps if isinstance(step, RebootNode)))
     assert len(both.steps) == 2
-    assert one_restart(both).steps == both.steps[:1]
+    assert one_restart(both, Memory(token=1), 0.0).steps == both.steps[:1]
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -209,8 +209,8 @@ def test_where_forming_again_did_not_help_the_machine_is_restarted_after_its_ran
     assert [type(step) for step in world.history if not isinstance(step, ForgetRank)] == [
         StopRank, RebootNode, StartAgent, AllocateEpoch, StartRank, StartRank, ProveGroup,
     ]  # fmt: skip
-    assert [step.node for step in world.history if isinstance(step, RebootNode)] == [OTHER]
-    (formed,) = [step for step in world.history if isinstance(step, AllocateEpoch)]
+    assert [step.node for step in world.done(RebootNode)] == [OTHER]
+    (formed,) = world.done(AllocateEpoch)
     assert formed.fault is FaultClass.REBOOT
 
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.planning.context.reboot_requests import AWAY_SECONDS
-from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.recovery import reboot
 from reconciler.planning.recovery.back_off import SHORT_LIVES_FREE
 from reconciler.resources import Node
@@ -34,7 +33,7 @@ from reconciler.state import (
 from reconciler.state.observed import KILL_SECONDS
 from reconciler.wire.launch import ExitCode, RankId
 from tests.examples import examples
-from tests.worlds import World, deployment, manifest, model, node
+from tests.worlds import World, deployment, manifest, model, node, settled
 
 A, B, C = NodeName("node-a"), NodeName("node-b"), NodeName("node-c")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbIqNlNnY7"
@@ -48,8 +47,7 @@ def remote(name: str, **spec: Any) -> Node:
 
 def cluster(*names: NodeName) -> World:
     """A group of two ranks on these, or on the first two of three."""
-    world = World([*(remote(name) for name in names or (A, B, C)), model(), deployment(nodes=2)])
-    world.settle()
+    world = settled(World([*(remote(name) for name in names or (A, B, C)), model(), deployment(nodes=2)]))
     world.history.clear()
     return world
 
@@ -87,7 +85,7 @@ def test_each_machine_is_emptied_restarted_and_back_before_the_next() -> None:
         "EmptyNode node-a", "AllocateEpoch", "RebootNode node-a", "StartAgent node-a", "ProveGroup",
         "EmptyNode node-b", "AllocateEpoch", "RebootNode node-b", "StartAgent node-b", "ProveGroup",
     ]  # fmt: skip
-    assert set(world.groups[world.replica()].members) == {A, C}
+    assert set(world.group().members) == {A, C}
 
 
 def test_a_group_that_needs_every_machine_is_served_again_before_the_next_goes() -> None:
@@ -111,8 +109,7 @@ def test_what_has_no_place_meanwhile_says_for_which_machine_it_waits() -> None:
 
 def step_by_step(world: World, until: str) -> None:
     for _ in range(20):
-        for step in world.plan().steps:
-            world.obey(step)
+        world.act()
         if story(world)[-1:] == [until]:
             return
     raise AssertionError(story(world))
@@ -126,8 +123,7 @@ def test_a_controller_that_comes_later_goes_on_where_the_last_one_ended_and_none
     world = cluster(A, B)
     ask(world, A, B)
     for _ in range(40):
-        for step in world.plan().steps:
-            world.obey(step)
+        world.act()
         world.restart_controller()
     if lost:
         world.lose_store()
@@ -149,7 +145,7 @@ def test_a_machine_that_another_boot_was_seen_of_is_left_alone() -> None:
 def test_the_next_waits_for_what_was_not_up_when_it_was_asked_for() -> None:
     world = cluster()
     for _ in range(SHORT_LIVES_FREE + 2):
-        world.end_rank(world.groups[world.replica()].rank_ids[0], code=ExitCode.UNEXPECTED)
+        world.end_rank(world.group().rank_ids[0], code=ExitCode.UNEXPECTED)
         world.settle()
     ask(world, C)
     world.settle()
@@ -224,7 +220,7 @@ def test_the_next_does_not_begin_while_nobody_has_seen_the_one_that_is_being_emp
 def test_none_is_restarted_beside_another_whoever_wanted_that() -> None:
     world = World([remote(A, rebootFrom=FIRST_BOOT), remote(C, repair={"reboot": True}), model()])
     step_by_step(world, until="EmptyNode node-a")
-    snapshot = Snapshots(world.desired(), world.observed(), world.memory(), world.now, "")
+    snapshot = world.seen()
     healing = reboot.restart(snapshot, C, FaultClass.KERNEL_OBJECTS, "held")
     assert healing == "node-a is being restarted, and only one machine is at a time"
     world.reboots[C] = Reboot(world.now, FIRST_BOOT, "C7: held")
@@ -239,7 +235,7 @@ def test_a_wish_that_is_taken_back_leaves_the_machine_in_use() -> None:
     step_by_step(world, until="ReleaseReplica")
     world.manifests = [remote(A) if each.metadata.name == A else each for each in world.manifests]
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].members == (A, B)
+    assert world.group().members == (A, B)
     assert "RebootNode node-a" not in story(world)
 
 
@@ -248,7 +244,7 @@ def test_a_machine_stays_drained_that_was() -> None:
     ask(world, A, drain=True)
     world.settle()
     assert story(world)[-2:] == ["RebootNode node-a", "StartAgent node-a"]
-    assert A not in world.groups[world.replica()].members
+    assert A not in world.group().members
 
 
 @pytest.mark.parametrize(
@@ -366,7 +362,7 @@ def test_a_machine_is_restarted_although_nothing_ends_a_rank_there() -> None:
     world.report(RankId("tiny", 0, 1, 1), killed_seconds=KILL_SECONDS)
     ask(world, B)
     world.settle()
-    assert [step.node for step in world.history if isinstance(step, RebootNode)] == [B]
+    assert [step.node for step in world.done(RebootNode)] == [B]
 
 
 def test_changes_that_are_paused_do_not_keep_machines_from_being_restarted() -> None:
@@ -375,4 +371,4 @@ def test_changes_that_are_paused_do_not_keep_machines_from_being_restarted() -> 
     assert [waiting.reason for waiting in world.plan().waiting] == [WaitingFor.PAUSED]
     ask(world, C)
     world.settle()
-    assert [step.node for step in world.history if isinstance(step, RebootNode)] == [C]
+    assert [step.node for step in world.done(RebootNode)] == [C]

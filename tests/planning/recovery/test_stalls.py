@@ -11,7 +11,7 @@ import pytest
 from reconciler import status
 from reconciler.planning.context import deadlines
 from reconciler.planning.context.deadlines import SILENCE_SECONDS
-from reconciler.planning.context.spec_hash import compute
+from reconciler.planning.context.workload import hash_of
 from reconciler.planning.recovery.back_off import SHORT_LIVES_FREE
 from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX
 from reconciler.state import (
@@ -26,7 +26,6 @@ from reconciler.state import (
     StartRank,
     StopRank,
 )
-from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from tests.worlds import World, deployment, model, two_nodes
 
@@ -40,12 +39,8 @@ def settled(**spec: Any) -> World:
     return world
 
 
-def names(world: World) -> list[str]:
-    return [type(step).__name__ for step in world.history]
-
-
 def formed(world: World) -> AllocateEpoch:
-    (step,) = [step for step in world.history if isinstance(step, AllocateEpoch)]
+    (step,) = world.done(AllocateEpoch)
     return step
 
 
@@ -58,7 +53,7 @@ def test_a_stopped_rank_is_continued_whatever_it_was_doing(phase: str, demand: i
     world = settled()
     world.report(SECOND, stopped=True, phase=phase, demand=demand)
     (step,) = world.plan().steps
-    assert step == ContinueRank(world.replica(), world.groups[world.replica()].members[1], SECOND)
+    assert step == ContinueRank(world.replica(), world.group().members[1], SECOND)
     world.obey(step)
     world.report(SECOND, phase=Phase.READY, demand=0)
     assert world.settle() == Plan()
@@ -80,7 +75,7 @@ def test_a_rank_that_is_stopped_again_and_again_is_given_up_within_the_time_of_a
             world.obey(step)
         assert world.now - began < 60, "it is continued for ever"
     assert world.now - began <= 10 + CONTINUATIONS_MAX + 1
-    assert names(world).count("ContinueRank") == CONTINUATIONS_MAX
+    assert world.did().count("ContinueRank") == CONTINUATIONS_MAX
     assert formed(world).cause is Cause.STALLED
     assert "rank 1 on node-b is stopped by a signal and makes no progress" in formed(world).detail
     assert world.settle() == Plan()
@@ -89,7 +84,7 @@ def test_a_rank_that_is_stopped_again_and_again_is_given_up_within_the_time_of_a
 
 def test_a_stopped_rank_that_a_later_epoch_replaces_is_ended_and_not_continued_first() -> None:
     world = settled()
-    replica, group = world.replica(), world.groups[world.replica()]
+    replica, group = world.replica(), world.group()
     world.groups[replica] = replace(group, epoch=group.epoch + 1, proven_at=None)
     world.report(SECOND, stopped=True)
     assert {type(step) for step in world.plan().steps} == {StopRank}
@@ -103,7 +98,7 @@ def test_a_rank_that_was_continued_long_ago_is_continued_again() -> None:
         world.report(SECOND, stopped=True)
         assert world.settle() == Plan()
         world.now += 200
-    assert names(world) == ["ContinueRank"] * 10
+    assert world.did() == ["ContinueRank"] * 10
 
 
 def test_a_rank_that_is_not_continued_any_more_is_waited_for() -> None:
@@ -117,7 +112,7 @@ def test_a_rank_that_is_not_continued_any_more_is_waited_for() -> None:
     assert waiting.until - began == 70, "twice stallAfter, and ten seconds"
     world.now = waiting.until
     assert world.settle() == Plan()
-    assert names(world) == ["ContinueRank"] * (CONTINUATIONS_MAX + 1)
+    assert world.did() == ["ContinueRank"] * (CONTINUATIONS_MAX + 1)
 
 
 @pytest.mark.parametrize("phase", [Phase.READY, Phase.RENDEZVOUS])
@@ -129,7 +124,7 @@ def test_who_was_stopped_while_no_controller_looked_is_given_the_time_of_a_stall
     world.report(FIRST, demand=2, silent_seconds=500.0, phase=phase)
     world.report(SECOND, stopped=True, silent_seconds=500.0, phase=phase)
     world.settle()
-    assert names(world) == ["ContinueRank"]
+    assert world.did() == ["ContinueRank"]
     world.now += allowed - 1
     assert world.plan().steps == ()
     world.now += 2
@@ -143,7 +138,7 @@ def test_a_clock_that_is_set_back_gives_a_rank_no_endless_continuations() -> Non
     for _ in range(CONTINUATIONS_MAX + 1):
         world.report(SECOND, stopped=True)
         world.settle()
-    assert names(world) == ["ContinueRank"] * CONTINUATIONS_MAX
+    assert world.did() == ["ContinueRank"] * CONTINUATIONS_MAX
 
 
 # --- silent ----------------------------------------------------------------------------------------
@@ -154,7 +149,7 @@ def test_a_group_that_is_silent_for_too_long_is_formed_again_and_ends_soon() -> 
     world.report(FIRST, demand=3, steps=41, silent_seconds=61.0)
     world.report(SECOND, demand=3, steps=40, silent_seconds=61.0)
     assert world.settle() == Plan()
-    assert names(world) == [
+    assert world.did() == [
         "AllocateEpoch", "StopRank", "StopRank", "StartRank", "StartRank", "ProveGroup",
     ]  # fmt: skip
     step = formed(world)
@@ -168,7 +163,7 @@ def test_a_group_that_is_silent_for_too_long_is_formed_again_and_ends_soon() -> 
 
 
 def routed(world: World) -> bool:
-    (route,) = status.routes(world.desired(), world.observed(), world.memory(), Plan())
+    (route,) = world.routes(Plan())
     return bool(route.backends)
 
 
@@ -196,8 +191,7 @@ def test_ranks_with_as_many_steps_are_blamed_together() -> None:
     world = settled()
     world.report(FIRST, demand=1, steps=40, silent_seconds=61.0)
     world.report(SECOND, demand=1, steps=40, silent_seconds=61.0)
-    (step,) = world.plan().steps
-    assert isinstance(step, AllocateEpoch)
+    step = world.forming()
     assert step.detail.startswith(
         "rank 0 on node-a and rank 1 on node-b make no progress for 61 s (1 request"
     )
@@ -223,7 +217,7 @@ def test_the_way_in_which_ranks_of_a_hung_group_end_when_they_are_told_to_explai
             world.report(RankId("tiny", 0, epoch, rank), demand=1, silent_seconds=61.0)
         world.settle()
     assert world.alive() == []
-    for ended in world.groups[world.replica()].rank_ids:
+    for ended in world.group().rank_ids:
         world.end_rank(ended, code=ExitCode.MEMORY)
     assert [trouble.fault for trouble in world.plan().troubles] == [FaultClass.SILENT_HANG]
 
@@ -247,7 +241,7 @@ def test_a_stall_shows_before_the_group_is_given_up() -> None:
     world.report(FIRST, demand=3, steps=41, silent_seconds=12.0)
     world.report(SECOND, demand=3, steps=40, silent_seconds=12.0)
     plan = world.plan()
-    snapshots = Snapshots(world.desired(), world.observed(), world.memory(), plan, world.now)
+    snapshots = world.snapshots(plan)
     conditions = {
         c.type: c
         for key, told in status.statuses(snapshots, {}).items()
@@ -307,8 +301,7 @@ def test_a_phase_may_stand_still_for_so_long(report: str) -> None:
     world.report(FIRST, **fields, silent_seconds=allowed)
     assert world.plan().steps == ()
     world.report(FIRST, silent_seconds=allowed + 1)
-    (step,) = world.plan().steps
-    assert isinstance(step, AllocateEpoch)
+    step = world.forming()
     assert step.cause is Cause.OVERDUE
     assert step.detail == (
         f"rank 0 on node-a is {fields['phase']} and shows no progress for {allowed + 1:.0f} s, "
@@ -322,8 +315,7 @@ def test_loading_is_not_failing_but_ends_at_the_deadline() -> None:
     world.report(FIRST, phase=Phase.LOADING, age_seconds=599.0)
     assert world.plan().steps == ()
     world.report(FIRST, age_seconds=601.0)
-    (step,) = world.plan().steps
-    assert isinstance(step, AllocateEpoch)
+    step = world.forming()
     assert step.detail == "rank 0 on node-a is still loading after 601 s, at most 600 s are allowed"
 
 
@@ -347,7 +339,7 @@ def test_a_group_that_serves_has_no_deadline() -> None:
 def looking(first: float, second: float, **of_second: Any) -> World:
     """A group that has never served, whose ranks have looked for each other for so long; a firewall is on."""
     world = settled()
-    world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+    world.groups[world.replica()] = replace(world.group(), proven_at=None)
     world.facts[NodeName("node-b")] = MachineFacts(firewall=True)
     world.report(FIRST, phase=Phase.RENDEZVOUS, silent_seconds=first)
     world.report(SECOND, **{"phase": Phase.RENDEZVOUS, "silent_seconds": second, **of_second})
@@ -384,7 +376,7 @@ def test_behind_a_firewall_a_rank_that_is_not_started_yet_is_waited_for() -> Non
 
 def test_a_change_of_health_restarts_nothing() -> None:
     patient, impatient = deployment(), deployment(health={"stallAfter": "3s"})
-    assert compute(patient, model()) == compute(impatient, model())
+    assert hash_of(patient.spec, model()) == hash_of(impatient.spec, model())
     world = settled()
     world.manifests[-1] = impatient
     assert world.plan() == Plan()

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler import status
 from reconciler.planning.context import tcp_ports
 from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
 from reconciler.state import (
@@ -21,17 +20,12 @@ from reconciler.state import (
 )
 from reconciler.wire.generation import Backend
 from reconciler.wire.launch import Phase, RankId
-from tests.worlds import World, deployment, model, node, two_nodes
-
-
-def names(world: World) -> list[str]:
-    return [type(step).__name__ for step in world.history]
+from tests.worlds import World, deployment, model, node, settled, two_nodes
 
 
 def served() -> World:
     """The quickstart's cluster, served by its second epoch; nothing has been done since."""
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
     world.settle()
     world.history.clear()
@@ -39,24 +33,24 @@ def served() -> World:
 
 
 def backends(world: World) -> tuple[Backend, ...]:
-    (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
+    (route,) = world.routes()
     return route.backends
 
 
 def cause(world: World) -> tuple[Cause, str]:
     """Of the first group that was formed."""
-    step = next(step for step in world.history if isinstance(step, AllocateEpoch))
+    step = next(step for step in world.done(AllocateEpoch))
     return step.cause, step.detail
 
 
 def test_a_group_that_the_store_has_forgotten_is_adopted_as_it_is_and_proven_again() -> None:
     world = served()
-    before, ranks = world.groups[world.replica()], dict(world.ranks)
+    before, ranks = world.group(), dict(world.ranks)
     world.lose_store()
     assert backends(world) == ()
     assert world.settle() == Plan()
-    assert names(world) == ["AdoptGroup", "ProveGroup"]
-    assert world.groups[world.replica()] == replace(
+    assert world.did() == ["AdoptGroup", "ProveGroup"]
+    assert world.group() == replace(
         before, secret="", strategy="", strategy_why="", transport_why="", spec_before=None
     )
     assert world.ranks == ranks
@@ -80,17 +74,17 @@ def test_an_adopted_group_whose_ranks_do_not_agree_on_their_transport_has_none_t
     world.ranks[report.id] = (place, replace(report, transport=""))
     world.lose_store()
     world.settle()
-    assert world.groups[world.replica()].transport == ""
+    assert world.group().transport == ""
 
 
 def test_what_follows_an_adopted_group_has_a_later_epoch_and_other_ports() -> None:
     world = served()
-    adopted = world.groups[world.replica()]
+    adopted = world.group()
     world.lose_store()
     world.settle()
     world.end_rank(RankId("tiny", 0, 2, 1), signal=9)
     assert world.settle() == Plan()
-    after = world.groups[world.replica()]
+    after = world.group()
     assert (after.epoch, after.secret != "") == (3, True)
     assert after.port >= adopted.port + 3
 
@@ -101,7 +95,7 @@ def test_a_group_that_was_still_loading_is_adopted_too() -> None:
     world.ranks[report.id] = (place, replace(report, phase=Phase.LOADING))
     world.lose_store()
     (waiting,) = world.settle().waiting
-    assert (names(world), waiting.reason) == (["AdoptGroup"], WaitingFor.RANKS)
+    assert (world.did(), waiting.reason) == (["AdoptGroup"], WaitingFor.RANKS)
     assert backends(world) == ()
 
 
@@ -156,7 +150,7 @@ def test_epochs_grow_also_when_nothing_of_the_last_one_is_alive() -> None:
         world.end_rank(rank, signal=9)
     world.lose_store()
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].epoch == 3
+    assert world.group().epoch == 3
 
 
 def test_an_adopted_group_that_is_no_longer_what_is_wanted_is_replaced_like_any_other() -> None:
@@ -164,9 +158,9 @@ def test_an_adopted_group_that_is_no_longer_what_is_wanted_is_replaced_like_any_
     world.manifests[-1] = deployment(serving={"context": 512})
     world.lose_store()
     assert world.settle() == Plan()
-    assert names(world)[:3] == ["AdoptGroup", "ProveGroup", "AllocateEpoch"]
+    assert world.did()[:3] == ["AdoptGroup", "ProveGroup", "AllocateEpoch"]
     assert cause(world)[0] is Cause.SPEC_CHANGED
-    assert world.groups[world.replica()].epoch == 3
+    assert world.group().epoch == 3
 
 
 def test_where_a_replacement_cannot_be_formed_the_adopted_group_serves_on() -> None:
@@ -183,24 +177,22 @@ def test_ranks_that_are_neither_whole_nor_replaceable_are_stopped() -> None:
     world.manifests[-1] = deployment(nodes=3)
     world.lose_store()
     world.settle()
-    assert (names(world), world.alive()) == (["StopRank"], [])
+    assert (world.did(), world.alive()) == (["StopRank"], [])
 
 
 def test_an_adopted_group_that_loses_a_rank_without_a_trace_is_not_completed() -> None:
     world = served()
     world.lose_store()
-    for step in world.plan().steps:
-        world.obey(step)
+    world.act()
     assert isinstance(world.history[-1], AdoptGroup)
     del world.ranks[RankId("tiny", 0, 2, 1)]
     assert world.settle() == Plan()
     assert cause(world)[0] is Cause.RANK_MISSING
-    assert world.groups[world.replica()].epoch == 3
+    assert world.group().epoch == 3
 
 
 def test_a_store_of_an_earlier_epoch_adopts_the_later_one_and_routes_to_nothing_before() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     kept = replace(world, groups=dict(world.groups), last_epochs=dict(world.last_epochs))
     world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
     world.settle()
@@ -208,7 +200,7 @@ def test_a_store_of_an_earlier_epoch_adopts_the_later_one_and_routes_to_nothing_
     world.lose_store(kept)
     assert backends(world) == ()
     assert world.settle() == Plan()
-    assert names(world) == ["AdoptGroup", "ProveGroup"]
+    assert world.did() == ["AdoptGroup", "ProveGroup"]
     assert world.last_epochs[world.replica()] == 2
 
 
@@ -218,13 +210,12 @@ def test_a_restored_store_that_knows_how_far_epochs_had_come_adopts_as_well() ->
     world.lose_store()
     world.last_epochs = last
     assert world.settle() == Plan()
-    assert names(world) == ["AdoptGroup", "ProveGroup"]
+    assert world.did() == ["AdoptGroup", "ProveGroup"]
 
 
 def test_a_store_of_an_earlier_epoch_does_not_start_that_epoch_again() -> None:
-    world = two_nodes()
-    world.settle()
-    unproven = replace(world.groups[world.replica()], proven_at=None)
+    world = settled(two_nodes())
+    unproven = replace(world.group(), proven_at=None)
     kept = replace(world, groups={world.replica(): unproven}, last_epochs=dict(world.last_epochs))
     world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
     world.settle()
@@ -234,12 +225,11 @@ def test_a_store_of_an_earlier_epoch_does_not_start_that_epoch_again() -> None:
     world.end_rank(RankId("tiny", 0, 2, 0), signal=9)
     world.lose_store(kept)
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].epoch == 3
+    assert world.group().epoch == 3
 
 
 def test_no_epoch_is_drawn_before_every_node_has_said_what_it_knows() -> None:
-    world = World([node("node-a"), node("node-b"), node("spare"), model(), deployment(nodes=2)])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b"), node("spare"), model(), deployment(nodes=2)]))
     world.lose_store()
     world.ranks.clear()
     world.agents.discard(NodeName("spare"))
@@ -254,15 +244,14 @@ def test_no_epoch_is_drawn_before_every_node_has_said_what_it_knows() -> None:
 
 
 def test_a_rank_of_the_recorded_epoch_on_another_node_is_a_leftover() -> None:
-    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment(nodes=2)])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b"), node("node-c"), model(), deployment(nodes=2)]))
     place, report = world.ranks[RankId("tiny", 0, 1, 1)]
     stray = replace(report, id=RankId("tiny", 0, 1, 2), pid=999)
     world.ranks[stray.id] = (NodeName("node-c"), stray)
     assert place == "node-b"
     world.history.clear()
     assert world.settle() == Plan()
-    assert names(world) == ["StopRank"]
+    assert world.did() == ["StopRank"]
     assert [backend.epoch for backend in backends(world)] == [1]
 
 
@@ -274,7 +263,7 @@ def test_ranks_that_the_store_does_not_know_are_charged_and_keep_their_ports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = served()
-    known = world.groups[world.replica()]
+    known = world.group()
     world.manifests = [node("node-a"), node("node-b"), model(), deployment(name="other")]
     world.lose_store()
     monkeypatch.setattr(tcp_ports, "PORT_FIRST", known.port - 1)
@@ -287,17 +276,16 @@ def test_ranks_that_the_store_does_not_know_are_charged_and_keep_their_ports(
 
 
 def test_a_node_that_leaves_stays_until_the_epochs_that_only_it_knows_of_are_known() -> None:
-    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment()])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b"), node("node-c"), model(), deployment()]))
     for rank in world.alive():
         world.end_rank(rank, signal=9)
-    members = world.groups[world.replica()].members
+    members = world.group().members
     world.lose_store()
     for name in members:
         world.remove(next(m for m in world.manifests if m.metadata.name == name))
         world.bring(node(f"new-{name}"))
     world.settle()
-    assert world.groups[world.replica()].epoch == 2
+    assert world.group().epoch == 2
     assert not set(members) & world.agents
     assert world.leaving == {}
 
@@ -308,6 +296,6 @@ def test_a_group_after_which_an_epoch_was_given_makes_room_for_the_next_one() ->
     world.lose_store()
     world.last_epochs = {world.replica(): 3}
     assert world.settle() == Plan()
-    assert "AdoptGroup" not in names(world)
-    assert world.groups[world.replica()].epoch == 4
+    assert "AdoptGroup" not in world.did()
+    assert world.group().epoch == 4
     assert cause(world) == (Cause.STORE_LOST, "epoch 3 was given since")

@@ -18,14 +18,13 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.wire.launch import RankId
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 ONE_OR_TWO = {"min": 1, "max": 2}
 
 
 def cluster(*names: str, nodes: Any = 2) -> World:
-    world = World([*(node(name) for name in names), model(), deployment(nodes=nodes)])
-    world.settle()
+    world = settled(World([*(node(name) for name in names), model(), deployment(nodes=nodes)]))
     world.history.clear()
     return world
 
@@ -42,7 +41,7 @@ def test_a_group_moves_to_a_node_that_is_free() -> None:
     world = cluster("node-a", "node-b", "node-c")
     set_node(world, "node-b", drain=True)
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].members == ("node-a", "node-c")
+    assert world.group().members == ("node-a", "node-c")
     assert isinstance(world.history[0], AllocateEpoch)
     assert world.history[0].cause is Cause.NODE_DRAINED
     assert world.history[0].detail == "node-b is being drained"
@@ -53,7 +52,7 @@ def test_a_group_becomes_smaller_where_its_bounds_allow_it_and_stays_so_until_a_
     world = cluster("node-a", "node-b", nodes=ONE_OR_TWO)
     set_node(world, "node-b", drain=True)
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].members == ("node-a",)
+    assert world.group().members == ("node-a",)
     set_node(world, "node-b")
     plan = world.plan()
     assert plan.steps == ()
@@ -94,13 +93,13 @@ def test_whether_there_is_another_place_is_waited_for_while_the_group_goes_on() 
     set_node(world, "node-b", drain=True)
     assert not any(isinstance(step, StopRank) for step in world.plan().steps)
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].members == ("node-a", "node-c")
+    assert world.group().members == ("node-a", "node-c")
 
 
 def test_a_new_replica_goes_to_no_drained_node() -> None:
     world = World([node("node-a"), node("node-b", drain=True), model(), deployment(nodes=ONE_OR_TWO)])
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].members == ("node-a",)
+    assert world.group().members == ("node-a",)
 
 
 def test_ranks_on_a_cordoned_node_go_on_and_a_refusal_names_it() -> None:
@@ -115,7 +114,7 @@ def test_ranks_on_a_cordoned_node_go_on_and_a_refusal_names_it() -> None:
 @pytest.mark.parametrize("where", ["node-a", "node-c"])
 def test_nodes_without_ranks_of_the_group_are_drained_without_touching_it(where: str) -> None:
     world = cluster("node-a", "node-b", "node-c", nodes=1)
-    (member,) = world.groups[world.replica()].members
+    (member,) = world.group().members
     other = "node-c" if member == where else where
     set_node(world, other, drain=True)
     assert world.plan() == Plan()
@@ -123,21 +122,20 @@ def test_nodes_without_ranks_of_the_group_are_drained_without_touching_it(where:
 
 def test_another_time_of_restart_forms_a_group_anew_and_none_changes_nothing() -> None:
     world = cluster("node-a", "node-b")
-    before = world.groups[world.replica()].fingerprint
+    before = world.group().fingerprint
     world.manifests[-1] = deployment(restartedAt="2026-11-21T10:00:00Z")
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].epoch == 2
+    assert world.group().epoch == 2
     world.manifests[-1] = deployment()
     world.settle()
-    assert world.groups[world.replica()].fingerprint == before
+    assert world.group().fingerprint == before
 
 
 def test_a_drained_group_goes_on_until_the_gateway_is_told_where_to_go() -> None:
-    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment(nodes=2)])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b"), node("node-c"), model(), deployment(nodes=2)]))
     world.routed = False
     set_node(world, "node-b", drain=True)
     assert world.plan().steps == ()
     world.routed = True
     assert world.settle() == Plan()
-    assert "node-b" not in world.groups[world.replica()].members
+    assert "node-b" not in world.group().members

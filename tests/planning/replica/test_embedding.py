@@ -13,7 +13,7 @@ ALONE = "a model for embeddings runs on one node"
 
 def poolings(world: World) -> list[Pooling | None]:
     """What each rank was told of how to make vectors."""
-    return [step.spec.config.pooling for step in world.history if isinstance(step, StartRank)]
+    return [step.spec.config.pooling for step in world.done(StartRank)]
 
 
 def test_a_declaration_is_told_to_the_rank_and_another_one_needs_another_group() -> None:

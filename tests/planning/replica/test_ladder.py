@@ -29,24 +29,20 @@ from reconciler.state import (
     Write,
 )
 from reconciler.wire.launch import Exit, ExitCode, Phase, RankId
-from tests.worlds import World, deployment, model, node, two_nodes
-
-
-def names(world: World) -> list[str]:
-    return [type(step).__name__ for step in world.history]
+from tests.worlds import World, deployment, model, node, settled, two_nodes
 
 
 def epochs(world: World) -> list[int]:
-    return [step.group.epoch for step in world.history if isinstance(step, AllocateEpoch)]
+    return [step.group.epoch for step in world.done(AllocateEpoch)]
 
 
 def test_a_new_deployment_is_formed_on_both_nodes_and_proven() -> None:
     world = two_nodes()
     assert world.settle() == Plan()
-    assert names(world) == [
+    assert world.did() == [
         "StartAgent", "StartAgent", "AllocateEpoch", "StartRank", "StartRank", "ProveGroup",
     ]  # fmt: skip
-    group = world.groups[world.replica()]
+    group = world.group()
     assert (group.epoch, group.members) == (1, ("node-a", "node-b"))
     assert world.alive() == [RankId("tiny", 0, 1, 0), RankId("tiny", 0, 1, 1)]
 
@@ -54,8 +50,7 @@ def test_a_new_deployment_is_formed_on_both_nodes_and_proven() -> None:
 def test_all_ranks_of_a_group_are_started_in_the_same_pass_with_ports_of_their_own() -> None:
     world = two_nodes()
     while not any(isinstance(step, StartRank) for step in world.plan().steps):
-        for step in world.plan().steps:
-            world.obey(step)
+        world.act()
     starts = [step for step in world.plan().steps if isinstance(step, StartRank)]
     assert [step.node for step in starts] == ["node-a", "node-b"]
     configs = [step.spec.config for step in starts]
@@ -65,9 +60,8 @@ def test_all_ranks_of_a_group_are_started_in_the_same_pass_with_ports_of_their_o
 
 
 def test_the_secret_of_a_group_is_not_shown() -> None:
-    world = two_nodes()
-    world.settle()
-    group = world.groups[world.replica()]
+    world = settled(two_nodes())
+    group = world.group()
     assert group.secret not in repr(group)
 
 
@@ -76,8 +70,7 @@ def test_a_secret_cannot_be_told_from_names_and_epochs() -> None:
     for entropy in ("one", "another"):
         world = two_nodes()
         while not (formed := [s for s in world.plan().steps if isinstance(s, AllocateEpoch)]):
-            for step in world.plan().steps:
-                world.obey(step)
+            world.act()
         decided = plan(world.desired(), world.observed(), world.memory(), world.now, entropy)
         secrets |= {step.group.secret for step in decided.steps if isinstance(step, AllocateEpoch)}
         assert formed[0].group.secret not in secrets
@@ -86,50 +79,44 @@ def test_a_secret_cannot_be_told_from_names_and_epochs() -> None:
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_one_dead_rank_is_a_dead_group(rank: int) -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.history.clear()
     world.end_rank(RankId("tiny", 0, 1, rank), signal=9)
     assert world.settle() == Plan()
-    assert names(world) == ["AllocateEpoch", "StopRank", "StartRank", "StartRank", "ProveGroup"]
+    assert world.did() == ["AllocateEpoch", "StopRank", "StartRank", "StartRank", "ProveGroup"]
     assert isinstance(world.history[0], AllocateEpoch)
     assert world.history[0].cause is Cause.RANK_EXITED
     assert f"rank {rank}" in world.history[0].detail
     assert "signal 9" in world.history[0].detail
     assert world.alive() == [RankId("tiny", 0, 2, 0), RankId("tiny", 0, 2, 1)]
-    ports = [s.spec.config.control for s in world.history if isinstance(s, StartRank)]
+    ports = [s.spec.config.control for s in world.done(StartRank)]
     assert ports[0] != "127.0.0.1:21002"
 
 
 def test_a_rank_that_lost_its_peer_is_not_blamed() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.PEER_LOST)
     world.now += 1
     world.end_rank(RankId("tiny", 0, 1, 1), signal=11)
-    (step,) = world.plan().steps
-    assert isinstance(step, AllocateEpoch)
+    step = world.forming()
     assert "signal 11" in step.detail
 
 
 def test_the_loss_of_a_rank_is_not_judged_before_its_own_end_can_have_been_reported() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.PEER_LOST)
     decided = world.plan()
     assert (decided.steps, decided.troubles) == ((), ())
     (waiting,) = decided.waiting
     assert (waiting.reason, waiting.until) == (WaitingFor.OBSERVATION, world.now + unexplained.ENDS_SECONDS)
     world.end_rank(RankId("tiny", 0, 1, 1), signal=6)
-    (step,) = world.plan().steps
-    assert isinstance(step, AllocateEpoch)
+    step = world.forming()
     assert "signal 6" in step.detail
     assert step.suspicion is Suspicion.STRONG
 
 
 def test_a_rank_that_only_noticed_the_loss_of_another_is_not_blamed_for_it() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.PEER_LOST)
     world.now += unexplained.ENDS_SECONDS
     decided = world.plan()
@@ -140,8 +127,7 @@ def test_a_rank_that_only_noticed_the_loss_of_another_is_not_blamed_for_it() -> 
 
 
 def test_a_rank_that_was_killed_because_others_were_dead_is_not_blamed() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.PEER_LOST)
     world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
     place, report = world.ranks[RankId("tiny", 0, 1, 1)]
@@ -151,8 +137,7 @@ def test_a_rank_that_was_killed_because_others_were_dead_is_not_blamed() -> None
 
 
 def test_of_two_ends_the_earlier_one_counts_also_where_the_clocks_of_their_nodes_differ() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.skews[NodeName("node-b")] = 60.0
     world.end_rank(RankId("tiny", 0, 1, 0), code=1)
     world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
@@ -163,11 +148,9 @@ def test_of_two_ends_the_earlier_one_counts_also_where_the_clocks_of_their_nodes
 
 
 def test_nothing_starts_while_a_rank_of_an_old_epoch_is_alive() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
-    for step in world.plan().steps:
-        world.obey(step)
+    world.act()
     (stop,) = world.plan().steps
     assert isinstance(stop, StopRank)
     world.stops[stop.id] = RequestedStop(world.now + 5, world.now + 15)  # asked, and not gone yet
@@ -179,8 +162,7 @@ def test_nothing_starts_while_a_rank_of_an_old_epoch_is_alive() -> None:
 
 
 def test_the_rest_of_a_dead_group_is_stopped_also_while_the_next_attempt_waits() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     for epoch in range(1, SHORT_LIVES_FREE + 3):
         world.end_rank(RankId("tiny", 0, epoch, 0), signal=9)
         plan = world.settle()
@@ -193,8 +175,7 @@ def test_the_rest_of_a_dead_group_is_stopped_also_while_the_next_attempt_waits()
 def test_what_ranks_were_ended_for_is_what_the_group_died_of_however_they_end(
     fault: FaultClass, how: dict[str, int]
 ) -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
     world.settle()
     (formed,) = world.attempts[world.replica()][-1:]
@@ -202,7 +183,7 @@ def test_what_ranks_were_ended_for_is_what_the_group_died_of_however_they_end(
     world.attempts[world.replica()] = (*failed, replace(formed, fault=fault, served=None))
     first, second = RankId("tiny", 0, 2, 0), RankId("tiny", 0, 2, 1)
     if fault is FaultClass.SERVICE_WEDGED:
-        world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+        world.groups[world.replica()] = replace(world.group(), proven_at=None)
         world.failures["prove/tiny/0/2"] = StepFailure(3, world.now, "rank 0 broke off")
     else:
         world.report(first, demand=1, silent_seconds=61.0)
@@ -221,8 +202,7 @@ def test_what_ranks_were_ended_for_is_what_the_group_died_of_however_they_end(
 
 
 def test_weights_that_a_rank_refuses_are_not_tried_again_unchanged() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.WEIGHTS)
     world.end_rank(RankId("tiny", 0, 1, 1), code=ExitCode.PEER_LOST)
     plan = world.settle()
@@ -236,21 +216,19 @@ def test_weights_that_a_rank_refuses_are_not_tried_again_unchanged() -> None:
 
 
 def test_what_a_rank_refused_is_tried_again_at_once_when_its_weights_are_others() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.WEIGHTS)
     assert world.settle().refused
     size, config = world.weights["tiny"]
     world.weights["tiny"] = (size + 1, config)
     assert world.settle() == Plan()
-    (again,) = [step for step in world.history if isinstance(step, AllocateEpoch)][1:]
+    (again,) = world.done(AllocateEpoch)[1:]
     assert again.cause is Cause.FACTS_CHANGED
     assert "node-a weights: " in again.detail
 
 
 def test_loading_is_not_failing() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     rank = RankId("tiny", 0, 1, 1)
     place, report = world.ranks[rank]
     world.ranks[rank] = (place, replace(report, phase=Phase.LOADING, loaded_bytes=50, total_bytes=200))
@@ -274,8 +252,7 @@ def test_a_formation_that_another_controller_began_is_finished() -> None:
 
 
 def test_a_second_replica_comes_and_goes_without_touching_the_first() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     first = {rank: world.ranks[rank] for rank in world.alive()}
     for count in (2, 1, 2, 1):
         world.manifests[-1] = deployment(replicas=count)
@@ -286,15 +263,14 @@ def test_a_second_replica_comes_and_goes_without_touching_the_first() -> None:
 
 
 def test_a_changed_wish_drains_the_old_group_and_forms_a_new_one() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.history.clear()
     world.manifests[-1] = deployment(serving={"context": 1024})
     assert world.settle() == Plan()
-    assert names(world)[:3] == ["AllocateEpoch", "StopRank", "StopRank"]
-    stops = [step for step in world.history if isinstance(step, StopRank)]
+    assert world.did()[:3] == ["AllocateEpoch", "StopRank", "StopRank"]
+    stops = world.done(StopRank)
     assert {step.grace_seconds for step in stops} == {30.0}
-    configs = [step.spec.config for step in world.history if isinstance(step, StartRank)]
+    configs = [step.spec.config for step in world.done(StartRank)]
     assert {config.context for config in configs} == {1024}
 
 
@@ -302,15 +278,13 @@ def test_a_changed_wish_drains_the_old_group_and_forms_a_new_one() -> None:
     "change", [{"serving": {"aliases": ["gpt-4o"]}}, {"placement": {"nodeSelector": {}}}]
 )
 def test_what_does_not_concern_the_ranks_restarts_nothing(change: dict[str, Any]) -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.manifests[-1] = deployment(**change)
     assert world.plan() == Plan()
 
 
 def test_a_wish_that_cannot_be_had_leaves_the_old_group_running() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     before = world.alive()
     world.manifests[-1] = deployment(nodes=3)
     plan = world.settle()
@@ -319,8 +293,7 @@ def test_a_wish_that_cannot_be_had_leaves_the_old_group_running() -> None:
 
 
 def test_a_missing_model_is_refused_by_name_and_what_runs_goes_on() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.manifests = [m for m in world.manifests if m.kind != "Model"]
     plan = world.plan()
     assert plan.steps == ()
@@ -329,8 +302,7 @@ def test_a_missing_model_is_refused_by_name_and_what_runs_goes_on() -> None:
 
 
 def test_an_agent_that_is_down_is_started_and_its_ranks_are_left_alone() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     before = world.alive()
     world.down = {"node-a", "node-b"}
     plan = world.plan()
@@ -341,8 +313,7 @@ def test_an_agent_that_is_down_is_started_and_its_ranks_are_left_alone() -> None
 
 
 def test_nothing_is_decided_on_an_observation_older_than_the_last_change() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
     world.writes[NodeName("node-a")] = Write(link=1, sequence=world.sequence + 1)
     plan = world.plan()
@@ -353,16 +324,14 @@ def test_nothing_is_decided_on_an_observation_older_than_the_last_change() -> No
 
 
 def test_an_observation_over_a_newer_connection_is_newer() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.writes[NodeName("node-a")] = Write(link=0, sequence=10_000)
     assert world.plan() == Plan()
 
 
 def test_nothing_is_decided_before_a_look_with_the_newest_token() -> None:
     """An agent that has not seen it may still carry out what was asked for with an older one."""
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
     world.token += 1
     plan = world.plan()
@@ -374,8 +343,7 @@ def test_nothing_is_decided_before_a_look_with_the_newest_token() -> None:
 
 def test_no_agent_is_ended_on_an_observation_from_before_the_newest_token() -> None:
     """What was asked for before may have started a rank there since."""
-    world = World([node("node-a"), node("node-b"), model()])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b"), model()]))
     world.remove(next(m for m in world.manifests if m.metadata.name == "node-b"))
     world.token += 1
     plan = world.plan()
@@ -386,8 +354,7 @@ def test_no_agent_is_ended_on_an_observation_from_before_the_newest_token() -> N
 
 
 def test_an_agent_that_knows_no_tokens_of_looks_is_believed() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.token += 1
     world.asked_with = None
     world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
@@ -396,8 +363,7 @@ def test_an_agent_that_knows_no_tokens_of_looks_is_believed() -> None:
 
 def test_after_a_reboot_the_first_look_is_newer_than_every_change_before() -> None:
     """Its agent counts from 1 again, over another connection."""
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.writes = {name: Write(link=1, sequence=world.sequence) for name in world.agents}
     for rank in world.alive():
         world.end_rank(rank, signal=9)
@@ -406,16 +372,14 @@ def test_after_a_reboot_the_first_look_is_newer_than_every_change_before() -> No
 
 
 def test_a_proven_group_that_misses_a_rank_without_a_trace_is_formed_again() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     del world.ranks[RankId("tiny", 0, 1, 1)]
     assert world.settle() == Plan()
     assert epochs(world) == [1, 2]
 
 
 def test_ranks_that_nobody_knows_are_stopped() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.groups.clear()
     world.manifests = [m for m in world.manifests if m.kind != "ModelDeployment"]
     assert world.settle() == Plan()
@@ -423,29 +387,26 @@ def test_ranks_that_nobody_knows_are_stopped() -> None:
 
 
 def test_stopping_everything_ends_ranks_then_agents_and_forgets_no_epoch() -> None:
-    world = two_nodes(replicas=2)
-    world.settle()
+    world = settled(two_nodes(replicas=2))
     world.history.clear()
     world.stopping = True
     assert world.settle() == Plan()
     assert world.alive() == []
     assert world.agents == set()
     assert world.last_epochs == {world.replica(index=0): 1, world.replica(index=1): 1}
-    assert names(world) == ["StopRank"] * 4 + ["ReleaseReplica"] * 2 + ["StopAgent"] * 2
+    assert world.did() == ["StopRank"] * 4 + ["ReleaseReplica"] * 2 + ["StopAgent"] * 2
 
 
 def test_a_node_taken_out_of_the_manifests_is_vacated_and_its_agent_ended() -> None:
-    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment()])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b"), node("node-c"), model(), deployment()]))
     world.manifests = [m for m in world.manifests if m.metadata.name != "node-a"]
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].members == ("node-b", "node-c")
+    assert world.group().members == ("node-b", "node-c")
     assert world.agents == {"node-b", "node-c"}
 
 
 def test_logs_of_the_last_dead_epoch_are_kept_and_older_ones_removed() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     for epoch in (1, 2, 3):
         world.now += 1000
         world.end_rank(RankId("tiny", 0, epoch, 0), signal=9)
@@ -454,19 +415,16 @@ def test_logs_of_the_last_dead_epoch_are_kept_and_older_ones_removed() -> None:
 
 
 def test_before_the_manifests_are_read_nothing_is_done_to_what_runs() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     unread = plan(Desired(""), world.observed(), world.memory(), world.now, "entropy")
     assert unread.steps == ()
     assert [w.reason for w in unread.waiting] == [WaitingFor.SOURCE]
 
 
 def test_a_rank_of_a_removed_node_is_found_and_stopped_by_the_next_controller() -> None:
-    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment()])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b"), node("node-c"), model(), deployment()]))
     world.manifests = [m for m in world.manifests if m.metadata.name != "node-a"]
-    (step,) = world.plan().steps
-    assert isinstance(step, AllocateEpoch)
+    step = world.forming()
     world.obey(step)
     world.down = {"node-a"}  # and its agent dies before the old rank is stopped
     assert world.settle() == Plan()
@@ -475,8 +433,7 @@ def test_a_rank_of_a_removed_node_is_found_and_stopped_by_the_next_controller() 
 
 
 def test_a_group_that_cannot_be_replaced_yet_is_completed_with_what_it_was_formed_for() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.manifests[-1] = deployment(serving={"context": 1024})
     (step,) = world.plan().steps
     world.obey(step)  # epoch 2 for a context of 1024; its ranks are not started yet
@@ -493,12 +450,11 @@ def test_a_group_that_cannot_be_replaced_yet_is_completed_with_what_it_was_forme
 
 
 def test_a_group_of_which_nothing_is_known_but_that_it_is_another_is_not_completed() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.manifests[-1] = deployment(serving={"context": 1024})
     (step,) = world.plan().steps
     world.obey(step)
-    world.groups[world.replica()] = replace(world.groups[world.replica()], spec=None)
+    world.groups[world.replica()] = replace(world.group(), spec=None)
     for rank in world.alive():
         world.end_rank(rank, code=0)
     world.manifests[-1] = deployment(serving={"context": 16_000_000, "prefixCache": "64GiB"})
@@ -509,8 +465,7 @@ def test_a_group_of_which_nothing_is_known_but_that_it_is_another_is_not_complet
 
 @pytest.mark.parametrize("why", ["unschedulable", "model"])
 def test_survivors_of_a_dead_group_are_stopped_also_when_it_cannot_be_formed_again(why: str) -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
     if why == "model":
         world.manifests = [m for m in world.manifests if m.kind != "Model"]
@@ -522,9 +477,8 @@ def test_survivors_of_a_dead_group_are_stopped_also_when_it_cannot_be_formed_aga
 
 
 def test_a_proof_in_flight_keeps_nothing_else_waiting() -> None:
-    world = two_nodes()
-    world.settle()
-    world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+    world = settled(two_nodes())
+    world.groups[world.replica()] = replace(world.group(), proven_at=None)
     world.in_flight = {"proof/tiny/0/1"}
     assert [w.reason for w in world.plan().waiting] == [WaitingFor.STEP]
     world.manifests[-1] = deployment(replicas=0)
@@ -532,20 +486,17 @@ def test_a_proof_in_flight_keeps_nothing_else_waiting() -> None:
 
 
 def test_a_group_that_never_answers_is_formed_again() -> None:
-    world = two_nodes()
-    world.settle()
-    world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+    world = settled(two_nodes())
+    world.groups[world.replica()] = replace(world.group(), proven_at=None)
     world.failures["prove/tiny/0/1"] = StepFailure(3, world.now, "context_length_exceeded: too long")
-    (step,) = world.plan().steps
-    assert isinstance(step, AllocateEpoch)
+    step = world.forming()
     assert step.cause is Cause.PROOF_FAILED
     assert "no completion in 3 attempts: context_length_exceeded" in step.detail
 
 
 def test_a_group_that_did_not_answer_once_is_asked_again() -> None:
-    world = two_nodes()
-    world.settle()
-    world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+    world = settled(two_nodes())
+    world.groups[world.replica()] = replace(world.group(), proven_at=None)
     world.failures["prove/tiny/0/1"] = StepFailure(2, world.now, "rank 0 broke off")
     assert [type(step) for step in world.plan().steps] == [ProveGroup]
     world.failures["prove/tiny/0/1"] = StepFailure(5, world.now, "the disk is full", unwritten=3)
@@ -555,16 +506,14 @@ def test_a_group_that_did_not_answer_once_is_asked_again() -> None:
 def test_groups_that_are_formed_in_one_pass_have_ports_of_their_own() -> None:
     world = two_nodes(replicas=3)
     while not (formed := [s for s in world.plan().steps if isinstance(s, AllocateEpoch)]):
-        for step in world.plan().steps:
-            world.obey(step)
+        world.act()
     ports = [port for step in formed for port in range(step.group.port, step.group.port + 3)]
     assert len(formed) == 3
     assert len(set(ports)) == len(ports)
 
 
 def test_a_clock_that_was_set_back_delays_nothing() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.now -= 7200
     rank = RankId("tiny", 0, 1, 0)
     world.stops[rank] = RequestedStop(world.now + 7200, world.now + 7210)
@@ -574,8 +523,7 @@ def test_a_clock_that_was_set_back_delays_nothing() -> None:
 
 
 def test_a_shutdown_does_not_wait_for_a_drain_that_was_begun_with_more_patience() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     for rank in world.alive():
         world.stops[rank] = RequestedStop(world.now + 30, world.now + 40)
     world.stopping = True
@@ -587,7 +535,6 @@ def test_a_shutdown_does_not_wait_for_a_drain_that_was_begun_with_more_patience(
 
 
 def test_a_proof_is_asked_of_rank_0() -> None:
-    world = two_nodes()
-    world.settle()
-    proofs = [step for step in world.history if isinstance(step, ProveGroup)]
+    world = settled(two_nodes())
+    proofs = world.done(ProveGroup)
     assert [(p.node, p.epoch) for p in proofs] == [("node-a", 1)]

@@ -24,14 +24,13 @@ from reconciler.state import (
 from reconciler.state.plan import SetBack
 from reconciler.wire.launch import RankId
 from tests.planning.macs import learn_of_port, two_macs
-from tests.worlds import World, deployment, model, node, two_nodes
+from tests.worlds import World, deployment, model, node, settled, two_nodes
 
 NODE_A, NODE_B, NODE_C = (NodeName(f"node-{letter}") for letter in "abc")
 
 
 def test_a_group_is_not_judged_before_the_node_of_its_dead_rank_was_seen_again() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
     world.writes[NODE_B] = Write(link=1, sequence=world.sequence + 1)
     decided = world.plan()
@@ -44,8 +43,7 @@ def test_a_group_is_not_judged_before_the_node_of_its_dead_rank_was_seen_again()
 def test_what_is_being_done_to_a_replica_is_not_decided_anew() -> None:
     world = two_nodes()
     while not any(isinstance(step, AllocateEpoch) for step in world.plan().steps):
-        for step in world.plan().steps:
-            world.obey(step)
+        world.act()
     world.in_flight = {"replica/tiny/0"}
     decided = world.plan()
     assert decided.steps == ()
@@ -75,8 +73,7 @@ def test_no_group_is_formed_before_every_node_was_asked_for_epochs_also_those_it
 
 
 def test_an_agent_that_was_not_seen_yet_is_started_before_it_is_ended_with_its_node() -> None:
-    world = World([node("node-a"), node("node-b"), node("node-c"), model(), deployment()])
-    world.settle()
+    world = settled(World([node("node-a"), node("node-b"), node("node-c"), model(), deployment()]))
     leaving = world.manifests[2]
     assert leaving.metadata.name == NODE_C
     world.remove(leaving)
@@ -85,8 +82,7 @@ def test_an_agent_that_was_not_seen_yet_is_started_before_it_is_ended_with_its_n
 
 
 def test_nothing_is_forgotten_on_a_node_that_was_not_seen_since_it_was_changed() -> None:
-    world = two_nodes()
-    world.settle()
+    world = settled(two_nodes())
     for epoch in (1, 2):
         world.now += 1000
         world.end_rank(RankId("tiny", 0, epoch, 0), signal=9)
@@ -109,7 +105,7 @@ def test_a_cable_that_is_seen_to_be_out_after_the_rank_that_it_killed_is_told_as
         world.remove(before)
         world.bring(deployment(serving={"context": 1024}))
         world.settle()
-    last = world.groups[world.replica()].epoch
+    last = world.group().epoch
     world.end_rank(RankId("tiny", 0, last, 1), signal=11)
     nodes = world.observed().nodes
     nodes = {name: replace(nodes[name], examined=False) for name in (NODE_A, NODE_B)}

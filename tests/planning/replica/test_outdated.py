@@ -10,7 +10,7 @@ import pytest
 
 from reconciler import status
 from reconciler.planning import plan
-from reconciler.planning.context import spec_hash
+from reconciler.planning.context.workload import hash_of
 from reconciler.state import (
     USUAL_CONTEXT,
     AllocateEpoch,
@@ -22,7 +22,7 @@ from reconciler.state import (
 )
 from reconciler.state.reports.status import ObjectStatus
 from reconciler.status import Snapshots
-from tests.worlds import TINY, World, deployment, gateway, model, node, two_nodes
+from tests.worlds import TINY, World, deployment, gateway, model, node, settled, two_nodes
 
 DEPLOYMENT = ObjectKey("ModelDeployment", "tiny")
 SENTENCE_MAX = 200
@@ -35,7 +35,7 @@ def served() -> World:
 
 
 def told(world: World, key: ObjectKey = DEPLOYMENT) -> ObjectStatus:
-    snapshots = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+    snapshots = world.snapshots()
     return status.statuses(snapshots, {})[key]
 
 
@@ -125,8 +125,8 @@ def test_a_group_moves_to_the_nodes_that_its_selector_has_come_to_ask_for() -> N
     assert world.settle() == Plan()
     world.manifests[-1] = deployment(placement={"nodeSelector": {"pool": "y"}})
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].members == ("node-c", "node-d")
-    (_, formed) = [step for step in world.history if isinstance(step, AllocateEpoch)]
+    assert world.group().members == ("node-c", "node-d")
+    (_, formed) = world.done(AllocateEpoch)
     assert formed.detail == "node-a, node-b lacks the labels of its nodeSelector"
 
 
@@ -139,7 +139,7 @@ def test_a_group_moves_when_a_node_loses_its_label_and_keeps_the_others() -> Non
     assert world.settle() == Plan()
     world.manifests[0] = node("node-a")
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].members == ("node-b", "node-c")
+    assert world.group().members == ("node-b", "node-c")
 
 
 def test_a_cordoned_node_keeps_what_runs_on_it() -> None:
@@ -170,10 +170,9 @@ def test_a_gateway_that_cannot_listen_where_it_should_says_so() -> None:
 
 def of_an_earlier_version(**serving: Any) -> World:
     """A group whose deployment named no context when every group had the usual one."""
-    world = two_nodes()
-    world.settle()
-    record = world.groups[world.replica()]
-    usual = spec_hash.compute(deployment(), model(), USUAL_CONTEXT)
+    world = settled(two_nodes())
+    record = world.group()
+    usual = hash_of(deployment().spec, model(), USUAL_CONTEXT)
     world.groups[world.replica()] = replace(record, fingerprint=usual, context=0)
     world.manifests[-1] = deployment(serving=serving)
     return world
@@ -182,7 +181,7 @@ def of_an_earlier_version(**serving: Any) -> World:
 def test_a_group_of_an_earlier_version_stays_where_the_context_is_left_to_the_next_one() -> None:
     world = of_an_earlier_version()
     assert world.plan() == Plan()
-    routes = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
+    routes = world.routes()
     assert [route.context for route in routes] == [USUAL_CONTEXT]
 
 
@@ -194,6 +193,6 @@ def test_it_stays_where_just_that_context_is_wanted_and_no_other() -> None:
 
 def test_a_group_that_has_decided_its_context_is_of_no_earlier_version() -> None:
     world = of_an_earlier_version()
-    world.groups[world.replica()] = replace(world.groups[world.replica()], context=USUAL_CONTEXT)
+    world.groups[world.replica()] = replace(world.group(), context=USUAL_CONTEXT)
     (step, *_) = world.plan().steps
     assert isinstance(step, AllocateEpoch)

@@ -7,7 +7,7 @@ from typing import Any
 from reconciler.state import AllocateEpoch, NodeName, Plan, StartRank, WaitingFor
 from reconciler.state.machine.weights import FetchWeights
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, RankShare, hub_path
-from tests.worlds import World, deployment, hub_model, node
+from tests.worlds import World, deployment, hub_model, node, settled
 
 PATH = hub_path("org/tiny", "a" * 40)
 FILES = ("f1", "f2", "f3", "f4")
@@ -71,22 +71,20 @@ def test_a_node_copies_from_another_what_that_has() -> None:
 
 
 def test_the_group_is_formed_when_everything_is_there_and_nothing_more_comes() -> None:
-    world = machines()
-    world.settle()
+    world = settled(machines())
     assert world.held[PATH] == {A: {"f3", "f4"}, B: {"f2", "f4"}, C: {"f1", "f4"}}
-    assert len([step for step in world.history if isinstance(step, StartRank)]) == 3
+    assert len(world.done(StartRank)) == 3
 
 
 def test_a_group_of_other_nodes_gets_what_they_lack_first() -> None:
-    world = machines(nodes={"min": 2, "max": 3})
-    world.settle()
+    world = settled(machines(nodes={"min": 2, "max": 3}))
     world.history.clear()
     world.manifests = [each for each in world.manifests if each.metadata.name != C]
     world.settle()
-    assert world.groups[world.replica()].members == (A, B)
+    assert world.group().members == (A, B)
     assert world.held[PATH][A] == {"f3", "f4"}
     assert world.held[PATH][B] == {"f1", "f2", "f4"}
-    begun = [step.only for step in world.history if isinstance(step, FetchWeights)]
+    begun = [step.only for step in world.done(FetchWeights)]
     assert begun == [("f1",)]
 
 

@@ -10,13 +10,12 @@ import pytest
 from reconciler.planning.rollout.costs import Cost, Kind, duration, foresee
 from reconciler.resources import Manifest
 from reconciler.state import Desired
-from tests.worlds import World, deployment, hub_model, model, node
+from tests.worlds import World, deployment, hub_model, model, node, settled
 
 
 def served(replicas: int = 1, took: float = 230.0) -> World:
     """Groups that each took so long to come up."""
-    world = World([node("a"), node("b"), node("c"), model(), deployment(nodes=1, replicas=replicas)])
-    world.settle()
+    world = settled(World([node("a"), node("b"), node("c"), model(), deployment(nodes=1, replicas=replicas)]))
     for replica, group in world.groups.items():
         assert group.proven_at is not None
         world.groups[replica] = replace(group, created_at=group.proven_at - took)
@@ -102,7 +101,7 @@ def test_what_is_paused_says_so() -> None:
 
 def test_where_no_group_has_come_up_it_is_not_known_how_long_it_takes() -> None:
     world = served()
-    world.groups[world.replica()] = replace(world.groups[world.replica()], proven_at=None)
+    world.groups[world.replica()] = replace(world.group(), proven_at=None)
     found = cost(world, serving={"maxBatch": 4})
     assert found is not None
     assert found.unserved_seconds is None
@@ -110,8 +109,7 @@ def test_where_no_group_has_come_up_it_is_not_known_how_long_it_takes() -> None:
 
 
 def test_new_weights_and_another_model_are_told_apart() -> None:
-    world = World([node("a"), hub_model(), hub_model("other", "c" * 40), deployment(nodes=1)])
-    world.settle()
+    world = settled(World([node("a"), hub_model(), hub_model("other", "c" * 40), deployment(nodes=1)]))
     others = list(world.manifests)
     found = foreseen(world, [others[0], hub_model(revision="b" * 40), *others[2:]])
     assert found is not None

@@ -13,7 +13,7 @@ import pytest
 from reconciler.planning.rollout import specs
 from reconciler.state import ReplicaId, StopRank
 from reconciler.wire.launch import ExitCode, Phase
-from tests.worlds import World, deployment, model, node
+from tests.worlds import World, deployment, model, node, settled
 
 TABLES = ("groups", "attempts", "last_epochs", "rollbacks", "agents", "verbs", "reboots")
 PROOFS = "proofs"
@@ -33,8 +33,7 @@ Group = tuple[ReplicaId, int]
 def rolled_back(rolling: dict[str, Any]) -> World:
     """All replicas serve what they served before, because a newer spec was refused by its first rank."""
     names = [node(f"node-{at}") for at in range(REPLICAS + 1)]
-    world = World([*names, model(), deployment(nodes=1, replicas=REPLICAS, rolling=rolling)])
-    world.settle()
+    world = settled(World([*names, model(), deployment(nodes=1, replicas=REPLICAS, rolling=rolling)]))
     world.now += 3600.0
     world.manifests[-1] = deployment(nodes=1, replicas=REPLICAS, rolling=rolling, serving=REFUSED)
     obey(world)

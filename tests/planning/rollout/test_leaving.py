@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from reconciler import status
 from reconciler.planning.context.deadlines import SILENCE_SECONDS
 from reconciler.state import AllocateEpoch, Plan, RefusedBecause, StopRank
-from reconciler.status import Snapshots
 from reconciler.status.deployment import readiness
 from tests.planning.rollout.rolling import BATCH, NAME, NEVER_LESS, ONE_EACH, replicas, roll, served
 from tests.worlds import World, deployment
@@ -29,7 +27,7 @@ def kill(world: World, *indexes: int) -> None:
 
 
 def routed(world: World) -> list[int]:
-    (route,) = status.routes(world.desired(), world.observed(), world.memory(), world.plan())
+    (route,) = world.routes()
     return [backend.replica for backend in route.backends]
 
 
@@ -45,7 +43,7 @@ def test_the_only_one_that_serves_ends_when_another_does(rolling: dict[str, Any]
     kill(world, 0, 1)
     scale(world, 1)
     assert routed(world) == [2]
-    seen = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+    seen = world.snapshots()
     ready = readiness(NAME, seen)
     assert (ready.ready, ready.message) == (True, "1 of 1 replicas serve, 1 of them extra")
     (waiting,) = [each for each in world.plan().waiting if each.replica == world.replica(index=2)]
@@ -59,7 +57,7 @@ def test_it_keeps_its_route_while_its_agent_is_away() -> None:
     world = replicas(3, {}, 4)
     kill(world, 0, 1)
     scale(world, 1)
-    (place,) = world.groups[world.replica(index=2)].members
+    (place,) = world.group(index=2).members
     world.down = {place}
     assert routed(world) == [2]
 

@@ -39,10 +39,8 @@ def change(world: World, **spec: Any) -> None:
     world.manifests[-1] = deployment(nodes=2, replicas=before.spec.replicas, **spec)
 
 
-def until_formed(world: World, passes: int = 8) -> None:
-    for _ in range(passes):
-        for step in world.plan().steps:
-            world.obey(step)
+def until_formed(world: World) -> None:
+    world.act(8)
 
 
 def newest(world: World) -> RankId:
@@ -53,6 +51,16 @@ def newest(world: World) -> RankId:
 def end(world: World, **how: Any) -> None:
     world.now += 60.0
     world.end_rank(newest(world), **how)
+
+
+def refuse(world: World, **spec: Any) -> None:
+    """A rank refuses a change, which is taken back."""
+    change(world, **spec)
+    world.first_phase = Phase.LOADING
+    until_formed(world)
+    end(world, code=ExitCode.CONFIG)
+    world.first_phase = Phase.READY
+    world.settle()
 
 
 def told(world: World) -> list[str]:
@@ -68,12 +76,12 @@ def test_a_change_that_a_rank_refuses_is_taken_back_before_a_second_replica_is_t
     change(world, **spec)
     world.first_phase = Phase.LOADING
     until_formed(world)
-    assert world.groups[world.replica(index=0)].epoch == 1
+    assert world.group(index=0).epoch == 1
     end(world, code=ExitCode.CONFIG)
     world.first_phase = Phase.READY
     world.settle()
     assert {replica: group.fingerprint for replica, group in world.groups.items()} == before
-    assert world.groups[world.replica(index=0)].epoch == 1
+    assert world.group(index=0).epoch == 1
     (text,) = told(world)
     assert text.startswith(f"tiny did not come up with {what} (")
     assert "the spec before is served instead; to do: reconciler rollout undo deployment/tiny" in text
@@ -87,7 +95,7 @@ def test_a_change_that_ends_twice_is_taken_back(signal: int) -> None:
     for expected in (False, True):
         until_formed(world)
         end(world, signal=signal)
-        until_formed(world, passes=1)
+        world.act()
         assert bool(world.rollbacks) is expected
 
 
@@ -103,7 +111,7 @@ def test_the_end_of_a_group_from_before_the_change_is_not_one_of_the_two(spec: d
         assert bool(world.rollbacks) is expected
         until_formed(world)
         end(world, signal=11)
-        until_formed(world, passes=1)
+        world.act()
     assert world.rollbacks
 
 
@@ -125,7 +133,7 @@ def serve_and_end(world: World, *ends: dict[str, Any]) -> None:
     """The change is served, and each time the group of the replica that was changed first ends soon afterwards."""
     for how in ends:
         world.settle()
-        assert world.groups[world.replica(index=1)].proven_at is not None
+        assert world.group(index=1).proven_at is not None
         world.now += 60.0
         world.end_rank(max(rank for rank in world.alive() if rank.replica == 1), **how)
     world.settle()
@@ -207,11 +215,11 @@ def test_the_end_of_a_rank_that_never_had_a_process_is_not_one_of_the_two() -> N
     end(world, code=1)
     until_formed(world)
     end(world, signal=11)
-    until_formed(world, passes=1)
+    world.act()
     assert not world.rollbacks
     until_formed(world)
     end(world, signal=11)
-    until_formed(world, passes=1)
+    world.act()
     assert world.rollbacks
 
 
@@ -227,11 +235,11 @@ def test_a_port_in_use_at_one_rank_is_chance_whatever_ended_the_other_one() -> N
     world.end_rank(one, code=ExitCode.PORT_IN_USE)
     until_formed(world)
     end(world, signal=9)
-    until_formed(world, passes=1)
+    world.act()
     assert not world.rollbacks
     until_formed(world)
     end(world, signal=9)
-    until_formed(world, passes=1)
+    world.act()
     assert world.rollbacks
 
 
@@ -287,13 +295,12 @@ def test_a_change_that_gives_no_completion_is_taken_back() -> None:
     change(world, serving={"maxBatch": 4})
     world.mute = {world.replica()}
     for _ in range(60):
-        for step in world.plan().steps:
-            world.obey(step)
+        world.act()
         world.pass_time(world.now + 20.0)
         if world.rollbacks:
             world.mute = set()
-    assert [step for step in world.history if isinstance(step, SetBack)]
-    assert world.groups[world.replica()].proven_at is not None
+    assert world.done(SetBack)
+    assert world.group().proven_at is not None
 
 
 def test_a_restart_that_was_asked_for_is_no_change_to_take_back() -> None:
@@ -322,12 +329,7 @@ def test_what_another_replica_has_served_with_for_long_is_not_to_blame() -> None
 
 def test_it_is_over_with_the_next_change_and_stays_with_a_change_in_place() -> None:
     world = served()
-    change(world, serving={"maxBatch": 4})
-    world.first_phase = Phase.LOADING
-    until_formed(world)
-    end(world, code=ExitCode.CONFIG)
-    world.first_phase = Phase.READY
-    world.settle()
+    refuse(world, serving={"maxBatch": 4})
     change(world, serving={"maxBatch": 4, "aliases": ["gpt-4o"]})
     assert told(world)
     assert world.plan().steps == ()
@@ -342,12 +344,7 @@ def test_it_is_forgotten_once_another_spec_is_wanted_so_that_the_same_is_tried_a
     None
 ):
     world = served()
-    change(world, serving={"maxBatch": 4})
-    world.first_phase = Phase.LOADING
-    until_formed(world)
-    end(world, code=ExitCode.CONFIG)
-    world.first_phase = Phase.READY
-    world.settle()
+    refuse(world, serving={"maxBatch": 4})
     assert list(wish.over(world.desired(), world.rollbacks)) == []
     change(world, serving={"maxBatch": 8})
     assert list(wish.over(world.desired(), world.rollbacks)) == [world.replica().deployment]
@@ -361,5 +358,5 @@ def test_a_rollback_from_before_whole_specs_were_kept_names_weights() -> None:
     )
     world.agents = {NodeName("node-0")}
     world.settle()
-    assert world.groups[world.replica()].weights == f"org/tiny@{old}"
+    assert world.group().weights == f"org/tiny@{old}"
     assert "org/tiny at aaaaaaaaaa is served instead" in told(world)[0]

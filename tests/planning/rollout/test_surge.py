@@ -10,7 +10,6 @@ import pytest
 from reconciler.planning import plan
 from reconciler.planning.rollout.surge import there
 from reconciler.state import AllocateEpoch, Plan, StopRank, Waiting, WaitingFor
-from reconciler.status import Snapshots
 from reconciler.status.deployment import readiness
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from reconciler.wire.node import Load
@@ -70,8 +69,7 @@ def test_two_extra_ones_let_two_be_changed_at_a_time() -> None:
 def test_what_waits_says_that_an_extra_one_comes_first_and_says_of_it_why_it_is_there() -> None:
     world = replicas(1, NEVER_LESS, machines=2)
     change(world)
-    (step,) = world.plan().steps
-    assert isinstance(step, AllocateEpoch)
+    step = world.forming()
     assert step.detail == "an extra replica: as many serve while others are changed (strategy.maxSurge)"
     world.obey(step)
     world.first_phase = Phase.LOADING
@@ -115,9 +113,7 @@ def test_a_canary_is_changed_behind_an_extra_one_which_ends_while_the_canary_ser
 def test_another_change_in_the_middle_is_taken_to_the_extra_one_first() -> None:
     world = replicas(2, NEVER_LESS, machines=4)
     change(world)
-    for _ in range(4):
-        for step in world.plan().steps:
-            world.obey(step)
+    world.act(4)
     assert 2 in {replica.index for replica in world.groups}
     change(world, serving={"maxBatch": 8})
     assert roll(world)[1] == 2
@@ -127,19 +123,17 @@ def test_another_change_in_the_middle_is_taken_to_the_extra_one_first() -> None:
 def test_an_extra_one_is_added_to_replicas_when_the_deployment_grows_meanwhile() -> None:
     world = replicas(1, NEVER_LESS, machines=3)
     change(world)
-    for _ in range(4):
-        for step in world.plan().steps:
-            world.obey(step)
+    world.act(4)
     change(world, replicas=2)
     assert roll(world)[1] == 1
-    assert (served(world), there(_seen(world), NAME)) == ([0, 1], ())
+    assert (served(world), there(world.seen(), NAME)) == ([0, 1], ())
 
 
 @pytest.mark.parametrize("rolling", [{"maxSurge": 2}, {"maxSurge": "50%"}], ids=["number", "percentage"])
 def test_a_deployment_of_which_nothing_is_to_be_served_has_no_extra_one(rolling: dict[str, Any]) -> None:
     world = replicas(2, rolling)
     change(world, replicas=0)
-    seen = Snapshots(world.desired(), world.observed(), world.memory(), world.plan(), world.now)
+    seen = world.snapshots()
     assert not any(seen.wants(world.replica(index=index)) for index in range(2))
     assert not any("extra" in group for group in readiness("tiny", seen).extra["groups"])
     assert roll(world) == ([], 0)
@@ -150,9 +144,7 @@ def test_a_deployment_of_which_nothing_is_to_be_served_has_no_extra_one(rolling:
 def test_an_extra_one_serves_for_as_long_as_no_routes_can_be_written(problem: str) -> None:
     world = replicas(1, NEVER_LESS, machines=2)
     change(world)
-    for _ in range(30):
-        for step in world.plan().steps:
-            world.obey(step)
+    world.act(30)
     assert served(world) == [0, 1]
     (wait,) = world.plan().waiting
     assert (wait.text, wait.until) == (
@@ -173,8 +165,7 @@ def test_changes_that_are_paused_keep_no_replica_out_that_lost_its_group_beside_
     for _ in range(60):
         if [group.epoch for group in world.groups.values()] == [2, 2, 1] and served(world) == [0, 1, 2]:
             break
-        for step in world.plan().steps:
-            world.obey(step)
+        world.act()
     del world.groups[world.replica(index=1)]
     for rank in [rank for rank in world.alive() if rank.replica == 1]:
         world.end_rank(rank, signal=9)
@@ -240,7 +231,7 @@ def test_replicas_of_others_come_before_an_extra_one() -> None:
     change(world)
     roll(world)
     assert {str(replica) for replica in world.groups} == {"tiny/0", "zebra/0"}
-    assert [s.replica.deployment for s in world.history if isinstance(s, AllocateEpoch)] == [
+    assert [s.replica.deployment for s in world.done(AllocateEpoch)] == [
         "tiny",
         "zebra",
         "tiny",
@@ -254,9 +245,7 @@ def test_a_spec_that_a_rank_refuses_is_taken_back_and_no_replica_was_touched() -
     world = replicas(2, {"maxSurge": 1})
     change(world)
     world.first_phase = Phase.LOADING
-    for _ in range(8):
-        for step in world.plan().steps:
-            world.obey(step)
+    world.act(8)
     assert served(world) == [0, 1]
     world.end_rank(RankId("tiny", 2, 1, 0), code=ExitCode.CONFIG)
     world.first_phase = Phase.READY
@@ -269,9 +258,7 @@ def test_an_extra_one_that_fails_for_another_reason_is_not_waited_for_where_one_
     world = replicas(2, {"maxSurge": 1}, machines=3)
     world.reports = {name: {"load": Load(10**9, 60 * 2**30)} for name in world.desired().nodes}
     change(world)
-    for _ in range(3):
-        for step in world.plan().steps:
-            world.obey(step)
+    world.act(3)
     world.end_rank(RankId("tiny", 2, 1, 0), signal=9)
     world.mute = {world.replica(index=2)}
     formed, least = roll(world)
@@ -286,9 +273,3 @@ def test_a_drain_moves_one_replica_after_the_other_also_where_no_change_may_take
     for at in range(2):
         world.manifests[at] = node(f"node-{at}", drain=True)
     assert roll(world) == ([0, 1], 1)
-
-
-def _seen(world: World) -> Any:
-    from reconciler.planning.context.world import World as Planned
-
-    return Planned(world.desired(), world.observed(), world.memory(), world.now, "entropy")

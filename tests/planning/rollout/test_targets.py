@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.planning.context.deadlines import SILENCE_SECONDS
 from reconciler.planning.rollout.budget import WATCHED_SECONDS
-from reconciler.planning.rollout.misfits import misfit
+from reconciler.planning.rollout.costs import misfit
 from reconciler.state import (
     AllocateEpoch,
     Contact,
@@ -300,12 +300,12 @@ def test_a_drain_waits_for_a_replica_that_is_being_changed() -> None:
     world = replicas(2, machines=4)
     change(world, serving=BATCH)
     world.obey(world.plan().steps[0])
-    (drained,) = world.groups[world.replica(index=0)].members
+    (drained,) = world.group(index=0).members
     at = int(drained[-1])
     world.manifests[at] = node(f"node-{at}", drain=True)
     assert [s for s in world.plan().steps if getattr(s, "replica", None) == world.replica(index=0)] == []
     assert roll(world)[1] == 1
-    assert drained not in world.groups[world.replica(index=0)].members
+    assert drained not in world.group(index=0).members
 
 
 # --- canaries and pauses ---------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from reconciler import status
 from reconciler.planning import plan
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS
 from reconciler.planning.diagnosis.rules import TRANSPORT_FORMS_MAX
@@ -29,26 +28,24 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.state.plan import SetBack
-from reconciler.status import Snapshots
 from reconciler.wire.launch import ExitCode, Phase
-from tests.planning.context.test_reservations import snapshots
 from tests.planning.diagnosis.healing_cases import HAPPENINGS
 from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
-from tests.worlds import World, deployment, model, node, two_nodes
+from tests.worlds import World, deployment, model, node, settled, two_nodes
 
 BY_DEFAULT = Growth()
 
 
 def transport(world: World) -> str:
-    return world.groups[world.replica()].transport
+    return world.group().transport
 
 
 def forms(world: World) -> list[Cause]:
-    return [step.cause for step in world.history if isinstance(step, AllocateEpoch)]
+    return [step.cause for step in world.done(AllocateEpoch)]
 
 
 def kill(world: World, code: int | None = None) -> None:
-    world.end_rank(world.groups[world.replica()].rank_ids[1], code=code, signal=None if code else 9)
+    world.end_rank(world.group().rank_ids[1], code=code, signal=None if code else 9)
 
 
 def idle(world: World, seconds: float = BY_DEFAULT.idle) -> None:
@@ -81,7 +78,7 @@ def test_a_group_from_before_there_was_a_choice_uses_the_network_and_of_an_adopt
     None
 ):
     world = two_macs()
-    record = replace(world.groups[world.replica()], transport="")
+    record = replace(world.group(), transport="")
     assert fallback.used(record) == fallback.LAN
     assert fallback.used(replace(record, secret="")) == ""
     assert fallback.used(replace(record, members=(A,))) == ""
@@ -92,10 +89,10 @@ def test_a_group_from_before_there_was_a_choice_uses_the_network_and_of_an_adopt
 
 def test_macs_with_a_good_cable_use_rdma_and_each_rank_is_told_its_devices() -> None:
     world = two_macs()
-    assert (transport(world), world.groups[world.replica()].transport_why) == ("jaccl", "")
+    assert (transport(world), world.group().transport_why) == ("jaccl", "")
     kill(world)
     world.settle()
-    starts = [step.spec.config for step in world.history if isinstance(step, StartRank)]
+    starts = [step.spec.config for step in world.done(StartRank)]
     assert {config.backend for config in starts} == {"jaccl"}
     assert {config.devices for config in starts} == {(("", "rdma_en3"), ("rdma_en4", ""))}
     assert [address.partition(":")[0] for address in starts[0].addresses] == ["10.77.0.1", "10.77.0.2"]
@@ -119,14 +116,14 @@ def test_every_cable_between_two_macs_carries_rdma(second: dict[str, Any], row: 
     one, other = port(5, (B, 1), "10.77.0.5"), port(1, (A, 5), "10.77.0.6")
     learn(world, A, ports=(*world.facts[A].ports, replace(one, **second)))
     learn(world, B, ports=(other, *world.facts[B].ports))
-    found = fallback.wiring(snapshots(world), "jaccl", (A, B))
+    found = fallback.wiring(world.seen(), "jaccl", (A, B))
     assert found is not None
     assert found.devices == (row, (row[1].replace("en3", "en4").replace("en5", "en1"), ""))
 
 
 def test_a_cable_carries_one_group_over_rdma_and_the_next_goes_on_over_tcp() -> None:
     world = two_macs(replicas=2)
-    first, second = (world.groups[world.replica(index=index)] for index in (0, 1))
+    first, second = (world.group(index=index) for index in (0, 1))
     assert (first.transport, second.transport) == ("jaccl", "ring")
     assert second.transport_why == (
         "jaccl, jaccl-ring: the cable between node-a and node-b already carries tiny/0, and an RDMA device has memory"
@@ -135,14 +132,14 @@ def test_a_cable_carries_one_group_over_rdma_and_the_next_goes_on_over_tcp() -> 
     world.end_rank(first.rank_ids[1], signal=9)
     world.settle()
     assert transport(world) == "jaccl"
-    assert world.groups[world.replica(index=1)].epoch == second.epoch
+    assert world.group(index=1).epoch == second.epoch
 
 
 def test_a_group_takes_rdma_when_the_one_that_had_it_is_gone_and_nobody_asks() -> None:
     world = two_macs()
     world.manifests.append(deployment("other", nodes=2))
     world.settle()
-    assert world.groups[world.replica("other")].transport == "ring"
+    assert world.group("other").transport == "ring"
     del world.manifests[-2]
     world.settle()
     world.now += BY_DEFAULT.group_age
@@ -152,17 +149,14 @@ def test_a_group_takes_rdma_when_the_one_that_had_it_is_gone_and_nobody_asks() -
 
 
 def test_without_thunderbolt_everything_goes_on_over_the_network_and_status_says_why() -> None:
-    world = two_nodes()
-    world.settle()
-    found = status.statuses(
-        Snapshots(world.desired(), world.observed(), world.memory(), Plan(), world.now), {}
-    )
+    world = settled(two_nodes())
+    found = world.statuses(Plan())
     (group,) = found[world.replica().key].extra["groups"]
     assert group["transport"] == (
         "ring-lan (jaccl, jaccl-ring: node-a runs Linux, and RDMA over Thunderbolt needs macOS;"
         " ring: no Thunderbolt cable is known between node-a and node-b)"
     )
-    starts = [step.spec.config for step in world.history if isinstance(step, StartRank)]
+    starts = [step.spec.config for step in world.done(StartRank)]
     assert {config.backend for config in starts} == {"ring"}
     assert {address.partition(":")[0] for address in starts[0].addresses} == {"127.0.0.1"}
 
@@ -185,8 +179,8 @@ def test_a_port_that_is_not_known_to_have_a_device_that_works_carries_no_rdma(
     world = two_macs()
     learn_of_port(world, A, **unknown)
     why = "no working RDMA device is known at node-a/3"
-    assert fallback.obstacle(snapshots(world), world.replica(), "jaccl", (A, B)) == why
-    assert fallback.obstacle(snapshots(world), world.replica(), "ring", (A, B)) == ""
+    assert fallback.obstacle(world.seen(), world.replica(), "jaccl", (A, B)) == why
+    assert fallback.obstacle(world.seen(), world.replica(), "ring", (A, B)) == ""
 
 
 def test_a_ladder_without_a_rung_that_works_is_refused_with_every_reason() -> None:
@@ -200,7 +194,7 @@ def test_a_ladder_without_a_rung_that_works_is_refused_with_every_reason() -> No
 def test_where_no_transport_joins_two_nodes_one_alone_serves() -> None:
     world = two_nodes(nodes={"min": 1, "max": 2}, transport=["jaccl"])
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].members == ("node-a",)
+    assert world.group().members == ("node-a",)
 
 
 def test_rdma_is_set_up_in_vain_only_so_often_between_two_boots_of_a_machine() -> None:
@@ -209,7 +203,7 @@ def test_rdma_is_set_up_in_vain_only_so_often_between_two_boots_of_a_machine() -
     kill(world)
     world.settle()
     assert transport(world) == "ring"
-    assert "setting up RDMA failed 5 times on node-a" in world.groups[world.replica()].transport_why
+    assert "setting up RDMA failed 5 times on node-a" in world.group().transport_why
     world.boots[A] = "another"
     kill(world)
     world.pass_time(world.now + 400)
@@ -219,7 +213,7 @@ def test_rdma_is_set_up_in_vain_only_so_often_between_two_boots_of_a_machine() -
 
 def test_only_ranks_that_began_to_set_rdma_up_and_never_served_have_done_so_in_vain() -> None:
     world = two_macs()
-    world.report(world.groups[world.replica()].rank_ids[0], verbs=True)
+    world.report(world.group().rank_ids[0], verbs=True)
     kill(world)
     world.settle()
     assert world.verbs == {}, "a group that served gives back what it took"
@@ -230,7 +224,7 @@ def test_only_ranks_that_began_to_set_rdma_up_and_never_served_have_done_so_in_v
     world.pass_time(world.now + 5)
     world.settle()
     assert world.verbs == {}, "nothing was taken before all ranks were there"
-    world.report(world.groups[world.replica()].rank_ids[0], verbs=True, phase=Phase.VERBS)
+    world.report(world.group().rank_ids[0], verbs=True, phase=Phase.VERBS)
     kill(world, ExitCode.RENDEZVOUS)
     world.pass_time(world.now + 15)
     world.settle()
@@ -243,12 +237,12 @@ def test_the_attempt_that_was_one_too_many_is_the_last() -> None:
     world.first_phase = Phase.RENDEZVOUS
     kill(world)
     world.settle()
-    world.report(world.groups[world.replica()].rank_ids[0], verbs=True, phase=Phase.VERBS)
+    world.report(world.group().rank_ids[0], verbs=True, phase=Phase.VERBS)
     kill(world, ExitCode.RENDEZVOUS)
     world.pass_time(world.now + 15)
     world.settle()
     assert transport(world) == "ring"
-    assert "setting up RDMA failed 5 times" in world.groups[world.replica()].transport_why
+    assert "setting up RDMA failed 5 times" in world.group().transport_why
 
 
 def test_ranks_that_look_for_each_other_over_a_cable_that_is_out_are_not_waited_for() -> None:
@@ -271,7 +265,7 @@ def test_what_is_told_to_ranks_over_rdma_and_to_others() -> None:
         world = two_macs(transport=[ladder], fastSynch=ladder == "ring")
         kill(world)
         world.settle()
-        (config, *_) = (step.spec.config for step in world.history if isinstance(step, StartRank))
+        (config, *_) = (step.spec.config for step in world.done(StartRank))
         told[ladder] = (config.backend, config.prefer_ring, config.keep_alive_seconds, config.fast_synch)
     assert told == {
         "jaccl": ("jaccl", False, KEEP_ALIVE_SECONDS, False),
@@ -292,7 +286,7 @@ def test_ranks_find_rank_0_over_the_cable_to_it_and_where_there_is_none_over_the
         )
     world.settle()
     config = {s.spec.id.rank: s.spec.config for s in world.history if isinstance(s, StartRank)}
-    first, *others = world.groups[world.replica()].members
+    first, *others = world.group().members
     towards = {p.peer[0]: p.address for p in world.facts[first].ports if p.peer}
     meant = [f"{towards.get(name, '127.0.0.1')}:{config[1].control.partition(':')[2]}" for name in others]
     assert meant[1].startswith("127.0.0.1:"), "no cable joins the two that are opposite"
@@ -328,7 +322,7 @@ def test_a_pulled_cable_takes_the_group_down_and_the_same_cable_back_up_at_a_qui
     learn_of_port(world, A, connected=True)
     assert world.settle() == Plan()
     assert (transport(world), forms(world)[1:]) == ("jaccl", [Cause.TRANSPORT_BACK])
-    (freed,) = [step for step in world.history if isinstance(step, FreeTransport)]
+    (freed,) = world.done(FreeTransport)
     assert freed.changed == "node-a/3 cable: no → yes"
 
 
@@ -352,8 +346,7 @@ def test_a_group_whose_cable_leads_elsewhere_before_it_is_started_is_formed_on_t
     kill(world)
     world.pass_time(world.now + 40)
     while epoch(world) == 1:
-        for step in world.plan().steps:
-            world.obey(step)
+        world.act()
     assert transport(world) == "jaccl"
     learn_of_port(world, A, peer=(NodeName("node-c"), 3))
     learn_of_port(world, B, connected=False, peer=None)
@@ -390,7 +383,7 @@ def test_a_cable_that_is_pulled_while_ranks_look_for_each_other_takes_no_change_
     transports: list[str],
 ) -> None:
     world = pulled_while_ranks_look_for_each_other(transports)
-    assert not [step for step in world.history if isinstance(step, SetBack)]
+    assert not world.done(SetBack)
     assert RefusedBecause.SET_BACK not in {refused.reason for refused in world.plan().refused}
     if "ring-lan" in transports:
         assert transport(world) == "ring-lan"
@@ -399,7 +392,7 @@ def test_a_cable_that_is_pulled_while_ranks_look_for_each_other_takes_no_change_
 
 
 def epoch(world: World) -> int:
-    return world.groups[world.replica()].epoch
+    return world.group().epoch
 
 
 @pytest.mark.parametrize("first", [A, B])
@@ -634,8 +627,7 @@ def test_another_wish_forgives_a_transport() -> None:
 
 def shrinkable() -> World:
     """Two nodes serve, and one would do."""
-    world = two_nodes(nodes={"min": 1, "max": 2})
-    world.settle()
+    world = settled(two_nodes(nodes={"min": 1, "max": 2}))
     world.history.clear()
     return world
 
@@ -650,17 +642,17 @@ def lost(world: World, name: str = "node-b") -> None:
 def test_a_lost_node_makes_the_group_smaller_and_its_return_makes_it_whole_again() -> None:
     world = shrinkable()
     lost(world)
-    assert world.groups[world.replica()].members == ("node-a",)
+    assert world.group().members == ("node-a",)
     world.find("node-b")
     world.since["node-b"] = world.now
     idle(world)
     plan = world.settle()
-    assert world.groups[world.replica()].members == ("node-a",)
+    assert world.group().members == ("node-a",)
     assert [waiting.reason for waiting in plan.waiting] == [WaitingFor.QUIET]
     world.pass_time(world.now + max(BY_DEFAULT.group_age, BY_DEFAULT.node_uptime) + 1)
     idle(world)
     assert world.settle() == Plan()
-    assert world.groups[world.replica()].members == ("node-a", "node-b")
+    assert world.group().members == ("node-a", "node-b")
     assert forms(world)[-1] is Cause.NODES_BACK
 
 
@@ -673,7 +665,7 @@ def test_a_group_grows_only_so_often_in_any_hour() -> None:
         world.pass_time(world.now + BY_DEFAULT.group_age + 1)
         idle(world)
         world.settle()
-    steps = [step for step in world.history if isinstance(step, AllocateEpoch)]
+    steps = world.done(AllocateEpoch)
     grown = [step.group.created_at for step in steps if step.cause is Cause.NODES_BACK]
     assert max(sum(at <= other < at + 3600 for other in grown) for at in grown) == PER_HOUR_MAX
     assert grown[-1] - grown[0] > 3600, "and goes on to grow when the hour is over"
@@ -693,12 +685,12 @@ def test_the_hour_of_the_limit_begins_with_the_first_of_the_last_two() -> None:
                 world.pass_time(at)
                 idle(world)
                 world.settle()
-                assert len(world.groups[world.replica()].members) == 1
+                assert len(world.group().members) == 1
             waits = allowed
         world.pass_time(waits)
         idle(world)
         world.settle()
-        assert len(world.groups[world.replica()].members) == 2
+        assert len(world.group().members) == 2
         grown.append(world.now)
 
 
@@ -712,7 +704,7 @@ def test_a_node_that_has_just_come_back_is_not_counted_on_yet() -> None:
         world.pass_time(world.now + wait)
         idle(world)
         world.settle()
-        assert len(world.groups[world.replica()].members) == members
+        assert len(world.group().members) == members
 
 
 def test_how_long_what_is_better_waits_is_the_deployments_to_say() -> None:
@@ -721,14 +713,14 @@ def test_how_long_what_is_better_waits_is_the_deployments_to_say() -> None:
     )
     world.settle()
     lost(world)
-    formed = world.groups[world.replica()].created_at
+    formed = world.group().created_at
     world.find("node-b")
     for age, uptime, unasked, members in ((89, 30, 8, 1), (100, 19, 8, 1), (101, 20, 6, 1), (102, 21, 7, 2)):
         world.pass_time(formed + age)
         world.since[NodeName("node-b")] = world.now - uptime
         idle(world, unasked)
         world.settle()
-        assert len(world.groups[world.replica()].members) == members, (age, uptime, unasked)
+        assert len(world.group().members) == members, (age, uptime, unasked)
 
 
 def four_macs(*cables: tuple[str, str], **spec: Any) -> World:
@@ -747,7 +739,7 @@ def test_a_ring_of_four_needs_no_cable_across_and_goes_round_in_the_order_of_its
     world = four_macs(("a", "c"), ("c", "b"), ("b", "d"), ("d", "a"))
     assert world.settle() == Plan()
     assert transport(world) == "jaccl-ring"
-    assert world.groups[world.replica()].members == ("node-a", "node-c", "node-b", "node-d")
+    assert world.group().members == ("node-a", "node-c", "node-b", "node-d")
     kill(world)
     world.settle()
     assert (transport(world), forms(world)[-1]) == ("jaccl-ring", Cause.RANK_EXITED)
@@ -757,8 +749,8 @@ def test_of_idle_nodes_those_are_taken_that_can_be_joined_best() -> None:
     world = four_macs(("b", "d"))
     world.manifests[-1] = deployment(nodes=2)
     assert world.settle() == Plan()
-    assert (transport(world), world.groups[world.replica()].members) == ("jaccl", ("node-b", "node-d"))
+    assert (transport(world), world.group().members) == ("jaccl", ("node-b", "node-d"))
     world.facts[NodeName("node-a")] = world.facts[NodeName("node-b")]
     kill(world)
     world.settle()
-    assert world.groups[world.replica()].members == ("node-b", "node-d")
+    assert world.group().members == ("node-b", "node-d")

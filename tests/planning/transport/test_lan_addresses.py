@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.planning.context.world import World as Snapshot
 from reconciler.planning.transport import lan_addresses
 from reconciler.resources import Node
 from reconciler.state import Ends, NodeName
@@ -25,9 +24,7 @@ def found(nodes: list[Node], **ends: tuple[str, str]) -> tuple[str, ...] | str:
     world = World([*nodes, model(), deployment(nodes=3)])
     world.ends = {NodeName(name.replace("_", "-")): Ends(*both, 22) for name, both in ends.items()}
     world.settle()
-    return lan_addresses.lan_addresses(
-        Snapshot(world.desired(), world.observed(), world.memory(), world.now, ""), ALL
-    )
+    return lan_addresses.lan_addresses(world.seen(), ALL)
 
 
 def test_nodes_of_one_machine_use_loopback() -> None:
@@ -61,14 +58,14 @@ def test_a_node_behind_another_machine_is_found_where_that_one_finds_it() -> Non
     for name, host in (("node-a", "10.0.0.5"), ("node-b", "10.0.0.6")):
         world.ends[NodeName(name)] = Ends(jumps=(Jump("bastion", 22, "u", KEY),), inner=(host, 22))
     world.settle()
-    snapshot = Snapshot(world.desired(), world.observed(), world.memory(), world.now, "")
+    snapshot = world.seen()
     assert lan_addresses.lan_addresses(snapshot, ALL[:2]) == ("10.0.0.5", "10.0.0.6")
 
 
 def test_a_rank_without_others_needs_no_address() -> None:
     world = World([far("node-a"), model(), deployment(nodes=1)])
     assert world.settle().waiting == ()
-    assert world.groups[world.replica()].proven_at is not None
+    assert world.group().proven_at is not None
 
 
 def test_what_the_manifest_says_counts_most() -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.cli.commands.write.fabric import cabling
-from reconciler.planning.context.world import World as Seen
 from reconciler.planning.transport import link_check as planning
 from reconciler.resources import End, link_between
 from reconciler.state import FaultClass, MachineFacts, NodeName, PortFacts
@@ -66,7 +65,7 @@ def cluster(declared: Cables, cables: Cables, also: Mapping[str, Any] | None = N
 
 
 def compared(world: World) -> tuple[LinkStatus, ...]:
-    seen = Seen(world.desired(), world.observed(), world.memory(), world.now, "")
+    seen = world.seen()
     return planning.compare(seen)["studios"]
 
 
@@ -235,7 +234,7 @@ def test_an_undeclared_cable_of_two_fabrics_is_told_by_the_first_alone() -> None
     left, right = (("studio-1/1", "studio-2/1"),), (("studio-2/2", "studio-3/2"),)
     world = cluster(left, (*left, *right, ("studio-2/4", "studio-4/4")))
     world.manifests[4:5] = [fabric("left", *left), fabric("right", *right)]
-    found = planning.compare(Seen(world.desired(), world.observed(), world.memory(), world.now, ""))
+    found = planning.compare(world.seen())
     assert [[row.state for row in found[name]] for name in ("left", "right")] == [
         [LinkState.CONNECTED, LinkState.UNDECLARED],
         [LinkState.CONNECTED],
@@ -280,7 +279,7 @@ def test_a_declared_cable_that_is_pulled_under_a_group_is_asked_for_once_by_its_
             for port in world.facts[name].ports
         )
         learn(world, name, ports=ports)
-    world.end_rank(world.groups[world.replica()].rank_ids[1], signal=11)
+    world.end_rank(world.group().rank_ids[1], signal=11)
 
     told = {str(trouble.subject): trouble for trouble in world.plan().troubles}
     assert told.keys() == {"link/node-a/node-b", "replica/tiny/0"}

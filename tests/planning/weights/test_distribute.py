@@ -28,7 +28,7 @@ from reconciler.wire.weights import (
     Progress,
     hub_path,
 )
-from tests.worlds import World, deployment, hub_model, node
+from tests.worlds import World, deployment, hub_model, node, settled
 
 OLD, NEW = "a" * 40, "b" * 40
 PATH = hub_path("org/tiny", OLD)
@@ -61,9 +61,8 @@ def origins(plan: Plan) -> dict[str, str | None]:
 
 
 def test_as_many_nodes_have_them_as_the_deployment_may_use() -> None:
-    world = agents(machines(count=4, nodes={"min": 1, "max": 2}))
-    world.settle()
-    assert [step.node for step in world.history if isinstance(step, FetchWeights)] == ["node-0", "node-1"]
+    world = settled(agents(machines(count=4, nodes={"min": 1, "max": 2})))
+    assert [step.node for step in world.done(FetchWeights)] == ["node-0", "node-1"]
 
 
 def test_one_machine_fetches_and_the_others_copy_from_it() -> None:
@@ -111,7 +110,7 @@ def test_no_group_is_formed_before_the_weights_are_verified_on_its_nodes() -> No
     ]
     world.fetched[PATH][NodeName("node-1")] = None
     world.settle()
-    assert world.groups[world.replica()].members == ("node-0", "node-1")
+    assert world.group().members == ("node-0", "node-1")
 
 
 def test_nodes_of_one_machine_with_one_folder_fetch_once() -> None:
@@ -127,7 +126,7 @@ def test_nodes_of_one_machine_with_a_folder_each_fetch_each() -> None:
     world.hosts = {"node-0": "one", "node-1": "one"}
     world.folders = {"node-1": "/home/b/models"}
     world.settle()
-    assert [step.node for step in world.history if isinstance(step, FetchWeights)] == ["node-0", "node-1"]
+    assert [step.node for step in world.done(FetchWeights)] == ["node-0", "node-1"]
 
 
 @pytest.mark.parametrize("problem", FetchProblem.ALL)
@@ -211,13 +210,12 @@ def test_a_node_that_cannot_have_them_is_left_out_where_others_suffice() -> None
     stands(world, "node-0", FetchProblem.DISK_FULL)
     assert fetches(world.plan()) == ["node-1"]
     world.settle()
-    assert world.groups[world.replica()].members == ("node-1", "node-2")
+    assert world.group().members == ("node-1", "node-2")
 
 
 def test_the_old_revision_serves_until_the_new_one_is_verified_everywhere() -> None:
-    world = machines(count=2)
-    world.settle()
-    before = world.groups[world.replica()]
+    world = settled(machines(count=2))
+    before = world.group()
     world.manifests[2] = hub_model(revision=NEW)
     path = hub_path("org/tiny", NEW)
     assert fetches(world.plan()) == ["node-0"]
@@ -226,10 +224,10 @@ def test_the_old_revision_serves_until_the_new_one_is_verified_everywhere() -> N
     world.fetched[path][NodeName("node-1")] = told
     plan = world.plan()
     assert plan.steps == ()
-    assert world.groups[world.replica()] == before
+    assert world.group() == before
     world.fetched[path][NodeName("node-1")] = None
     world.settle()
-    assert world.groups[world.replica()].epoch == before.epoch + 1
+    assert world.group().epoch == before.epoch + 1
 
 
 # --- new weights that do not come up ---------------------------------------------------------------
@@ -258,9 +256,7 @@ def crash(world: World, code: int | None = None) -> None:
 
 def until_formed(world: World) -> None:
     """Plan and obey until the ranks of another epoch run."""
-    for _ in range(6):
-        for step in world.plan().steps:
-            world.obey(step)
+    world.act(6)
 
 
 def test_new_weights_that_crash_twice_give_way_to_those_before() -> None:
@@ -275,7 +271,7 @@ def test_new_weights_that_crash_twice_give_way_to_those_before() -> None:
     world.first_phase = Phase.READY
     world.settle()
     assert held(world) == {"a"}
-    assert world.groups[world.replica()].proven_at is not None
+    assert world.group().proven_at is not None
     told = [refusal for refusal in world.plan().refused if refusal.reason is RefusedBecause.SET_BACK]
     assert [str(refusal.object) for refusal in told] == ["model/tiny", "modeldeployment/tiny"]
     assert "tiny did not come up with weights org/tiny at aaaaaaaaaa → org/tiny at bbbbbbbbbb" in told[0].text
@@ -293,11 +289,10 @@ def test_new_weights_that_a_rank_refuses_give_way_at_once() -> None:
 
 
 def test_new_weights_that_crash_twice_soon_after_their_first_answer_give_way() -> None:
-    world = moved(machines(count=2))
-    world.settle()
+    world = settled(moved(machines(count=2)))
     for _ in range(2):
         assert held(world) == {"b"}
-        assert world.groups[world.replica()].proven_at is not None
+        assert world.group().proven_at is not None
         crash(world)
         world.settle()
     assert held(world) == {"a"}
@@ -309,10 +304,9 @@ def test_new_weights_that_crash_twice_soon_after_their_first_answer_give_way() -
 def test_weights_are_trusted_after_ten_minutes_or_twice_the_time_that_they_took_to_come_up(
     loaded: float, served: float, given_up: bool
 ) -> None:
-    world = moved(machines(count=2))
-    world.settle()
+    world = settled(moved(machines(count=2)))
     for _ in range(2):
-        record = world.groups[world.replica()]
+        record = world.group()
         assert record.proven_at is not None
         world.groups[record.replica] = replace(record, created_at=record.proven_at - loaded)
         world.now = record.proven_at + served
@@ -327,8 +321,7 @@ def test_weights_are_trusted_after_ten_minutes_or_twice_the_time_that_they_took_
 
 
 def test_weights_that_have_served_for_long_are_not_given_up() -> None:
-    world = moved(machines(count=2))
-    world.settle()
+    world = settled(moved(machines(count=2)))
     for _ in range(4):
         world.now += 700.0
         crash(world)
@@ -337,8 +330,7 @@ def test_weights_that_have_served_for_long_are_not_given_up() -> None:
 
 
 def test_where_no_others_have_served_there_are_none_to_go_back_to() -> None:
-    world = machines(count=2)
-    world.settle()
+    world = settled(machines(count=2))
     world.now += 700.0
     for _ in range(4):
         crash(world)
@@ -350,8 +342,7 @@ def test_where_no_others_have_served_there_are_none_to_go_back_to() -> None:
 
 
 def test_weights_that_were_replaced_while_they_served_are_those_to_go_back_to() -> None:
-    world = moved(machines(count=2))
-    world.settle()
+    world = settled(moved(machines(count=2)))
     third = "c" * 40
     world.manifests[-2] = hub_model(revision=third)
     world.generations[ObjectKey("Model", "tiny")] = 3
@@ -366,7 +357,7 @@ def test_a_machine_that_is_lost_is_not_blamed_on_the_weights() -> None:
     world.first_phase = Phase.LOADING
     until_formed(world)
     for _ in range(2):
-        world.lose(world.groups[world.replica()].members[0])
+        world.lose(world.group().members[0])
         world.now += 60.0
         until_formed(world)
         world.find("node-0")
@@ -393,9 +384,8 @@ def test_what_was_given_up_is_tried_again_when_something_was_changed(again: str)
 
 
 def test_the_proof_of_moved_weights_says_from_where_to_where() -> None:
-    world = moved(machines(count=2))
-    world.settle()
-    moves = [step.moved for step in world.history if isinstance(step, ProveGroup)]
+    world = settled(moved(machines(count=2)))
+    moves = [step.moved for step in world.done(ProveGroup)]
     assert moves == ["", "from org/tiny at aaaaaaaaaa to org/tiny at bbbbbbbbbb"]
 
 

@@ -122,5 +122,5 @@ def test_what_is_removed_is_removed_once() -> None:
 def test_weights_of_a_path_are_nobody_s_to_remove() -> None:
     made = World([node("node-a"), model(), deployment(nodes=1)])
     made.settle()
-    assert [step for step in made.history if isinstance(step, RemoveWeights)] == []
+    assert made.done(RemoveWeights) == []
     assert ObjectKey("Node", NodeName("node-a")) == RemoveWeights(NodeName("node-a"), "hub/a/b", 1).object

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
-from reconciler.planning.context.spec_hash import compute
+from reconciler.planning.context.workload import hash_of
 from reconciler.planning.diagnosis.detectors import PANICS_MAX
 from reconciler.planning.recovery.diagnose import PROOFS_MAX
 from reconciler.resources import Manifest, Model, ModelDeployment, Node
@@ -380,7 +380,7 @@ def suits(manifests: tuple[Manifest, ...], rank: Rank, nodes: list[str]) -> bool
     spec = deployment.spec
     return (
         rank.id.replica < spec.replicas
-        and rank.spec.group == compute(deployment, models[spec.model])
+        and rank.spec.group == hash_of(deployment.spec, models[spec.model])
         and spec.parallelism.nodes.min <= len(nodes) <= spec.parallelism.nodes.max
         and (len(nodes) == 1 or rank.spec.transport in ("", *spec.transport))
         and all(n in known and not known[n].spec.drain for n in nodes)

@@ -12,6 +12,7 @@ from reconciler.state import DeploymentName, NodeName, PortFacts, ReplicaId
 from tests.simulation.oracles.pruning import replica_of
 from tests.simulation.world.control import Controller
 from tests.simulation.world.machines import Machine
+from tests.simulation.world.ranks import Rank
 from tests.simulation.world.world import World
 
 Act = Callable[[World], None]
@@ -21,36 +22,34 @@ def commit(*manifests: Manifest) -> Act:
     return lambda world: world.commit(manifests)
 
 
-def crash(deployment: str, replica: int, rank: int, code: int | None = None, signal: int | None = 9) -> Act:
+def _to_rank(deployment: str, replica: int, rank: int, do: Callable[[Rank], None], *excused: float) -> Act:
+    """Do something that ends the group of a rank, if it is there."""
+
     def act(world: World) -> None:
         found = world.rank(deployment, replica, rank)
         if found is not None:
-            world.oracles.excuse(ReplicaId(DeploymentName(deployment), replica))
-            found.end(code, None if code is not None else signal, "")
+            world.oracles.excuse(ReplicaId(DeploymentName(deployment), replica), *excused)
+            do(found)
 
     return act
+
+
+def crash(deployment: str, replica: int, rank: int, code: int | None = None, signal: int | None = 9) -> Act:
+    killed_by = None if code is not None else signal
+    return _to_rank(deployment, replica, rank, lambda found: found.end(code, killed_by, ""))
 
 
 def hang(deployment: str, replica: int, rank: int) -> Act:
-    def act(world: World) -> None:
-        found = world.rank(deployment, replica, rank)
-        if found is not None:
-            world.oracles.excuse(ReplicaId(DeploymentName(deployment), replica))
-            found.hang()
-
-    return act
+    return _to_rank(deployment, replica, rank, lambda found: found.hang())
 
 
 def deafen(deployment: str, replica: int, _: int = 0) -> Act:
     """Its rank 0 takes no requests any more."""
+    return _to_rank(deployment, replica, 0, lambda found: found.deafen())
 
-    def act(world: World) -> None:
-        found = world.rank(deployment, replica, 0)
-        if found is not None:
-            world.oracles.excuse(ReplicaId(DeploymentName(deployment), replica))
-            found.deafen()
 
-    return act
+def kill_shim(deployment: str, replica: int, rank: int) -> Act:
+    return _to_rank(deployment, replica, rank, lambda found: found.shim.die(), 5.0)
 
 
 def freeze(deployment: str, replica: int, rank: int) -> Act:
@@ -61,16 +60,6 @@ def freeze(deployment: str, replica: int, rank: int) -> Act:
         if found is not None:
             world.note(f"{found} is stopped")
             found.freeze()
-
-    return act
-
-
-def kill_shim(deployment: str, replica: int, rank: int) -> Act:
-    def act(world: World) -> None:
-        found = world.rank(deployment, replica, rank)
-        if found is not None:
-            world.oracles.excuse(ReplicaId(DeploymentName(deployment), replica), 5.0)
-            found.shim.die()
 
     return act
 
@@ -189,26 +178,19 @@ def panics_are_old(name: str) -> Act:
 
 def unfit(name: str, **facts: Any) -> Act:
     """Probes tell something of a machine for which nothing new may be started there."""
-
-    def act(world: World) -> None:
-        machine = world.machines[name]
-        world.changed(f"{name}: {facts}")
-        machine.facts = replace(machine.facts, **facts)
-        machine.withheld_at = world.loop.now
-
-    return act
+    return lambda world: _tell(world, name, facts, world.loop.now)
 
 
 def fit(name: str, **facts: Any) -> Act:
     """And now no more."""
+    return lambda world: _tell(world, name, facts, None)
 
-    def act(world: World) -> None:
-        machine = world.machines[name]
-        world.changed(f"{name}: {facts}")
-        machine.facts = replace(machine.facts, **facts)
-        machine.withheld_at = None
 
-    return act
+def _tell(world: World, name: str, facts: dict[str, Any], withheld_at: float | None) -> None:
+    machine = world.machines[name]
+    world.changed(f"{name}: {facts}")
+    machine.facts = replace(machine.facts, **facts)
+    machine.withheld_at = withheld_at
 
 
 def cable(plugged: bool) -> Act:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from reconciler.resources import Manifest
@@ -183,6 +184,9 @@ def _full(unavailable: int, nodes: Sequence[str] = PAIR, **spec: Any) -> tuple[M
     return (*(node(name) for name in nodes), model("heavy", "heavy"), made, gateway())
 
 
+_of_three = partial(Scenario, names=THREE)
+_cabled = partial(Scenario, names=THREE, system="Darwin", facts=CABLED)
+
 _SCENARIOS = (
     Scenario("bring-up", cluster(big(), small(3), wide(), deployment("other", nodes=2))),
     Scenario(
@@ -244,56 +248,40 @@ _SCENARIOS = (
         persons=(("node/c", "C7"),),
         system="Darwin",
     ),
-    Scenario(
+    _cabled(
         "cable",
         cluster(big(), nodes=THREE),
         ((11, cable(False)), (30, cable(True)), (45, nothing)),
-        names=THREE,
         persons=(("link/a/b", "C3"),),
-        system="Darwin",
-        facts=CABLED,
     ),
-    Scenario(
+    _cabled(
         "cable-slow",
         cluster(big(), nodes=THREE),
         ((8, slow_cable(True)), (20, crash("big", 0, 1)), (35, slow_cable(False)), (50, nothing)),
-        names=THREE,
         persons=(("link/a/b", "C1"),),
-        system="Darwin",
-        facts=CABLED,
     ),
-    Scenario(
+    _cabled(
         "cable-swapped",
         cluster(big(), nodes=THREE),
         ((10.5, swap_cable(True)), (30, swap_cable(False)), (45, nothing)),
-        names=THREE,
-        system="Darwin",
-        facts=CABLED,
     ),
-    Scenario(
+    _cabled(
         "fabric",
         declared("b/4"),
         ((10.5, swap_cable(True)), (25, commit(*declared("c/3"))), (40, nothing)),
-        names=THREE,
         persons=(("link/a/b", "C3"),),
-        system="Darwin",
-        facts=CABLED,
         recabled=True,
     ),
-    Scenario(
+    _of_three(
         "panic",
         cluster(big(), nodes=THREE),
         ((8, panic("b")), (32, panic("b")), (62, panics_are_old("b")), (75, nothing)),
-        names=THREE,
     ),
-    Scenario(
+    _cabled(
         "rdma-off",
         cluster(big(), nodes=THREE),
         ((8, rdma(False)), (20, crash("big", 0, 1)), (35, rdma(True)), (50, nothing)),
-        names=THREE,
         persons=(("node/a", "C2"),),
-        system="Darwin",
-        facts=CABLED,
     ),
     Scenario(
         "repair",
@@ -312,19 +300,17 @@ _SCENARIOS = (
         system="Darwin",
         facts=BARE,
     ),
-    Scenario(
+    _of_three(
         "reboot",
         cluster(big(), small(), nodes=THREE),
         ((8, power_off("b")), (30, power_on("b"))),
-        names=THREE,
     ),
     Scenario("store-lost", USUAL, ((8, lose_store),)),
     Scenario("hang", cluster(big(health={"stallAfter": "10s"}), small()), ((8, hang("big", 0, 1)),)),
-    Scenario(
+    _of_three(
         "stop-everything",
         cluster(big(), small(1), nodes=THREE),
         ((8, stop_everything), (20, begin_again)),
-        names=THREE,
     ),
     Scenario(
         "memory",
@@ -347,7 +333,7 @@ _SCENARIOS = (
         USUAL,
         ((8, freeze("big", 0, 1)), (12, freeze("big", 0, 0)), (16, freeze("wide", 0, 0))),
     ),
-    Scenario(
+    _of_three(
         "rolling",
         cluster(small(3), nodes=THREE),
         (
@@ -355,7 +341,6 @@ _SCENARIOS = (
             (25, commit(*cluster(small(3, serving={"context": 8192, "maxBatch": 4}), nodes=THREE))),
             (26.5, crash("small", 0, 0)),
         ),
-        names=THREE,
     ),
     Scenario(
         "rolling-transport",
@@ -367,7 +352,7 @@ _SCENARIOS = (
         system="Darwin",
         facts=CABLED,
     ),
-    Scenario(
+    _of_three(
         "rolling-weights",
         cluster(small(2), nodes=THREE),
         (
@@ -375,10 +360,9 @@ _SCENARIOS = (
             (22, commit(*_with_other(cluster(small(2, model="second"), nodes=THREE)))),
             (22.8, kill_controller),
         ),
-        names=THREE,
         weights={"other": OTHER},
     ),
-    Scenario(
+    _of_three(
         "rolling-refused",
         cluster(small(2), nodes=THREE),
         (
@@ -386,10 +370,9 @@ _SCENARIOS = (
             (60, commit(*cluster(small(2, serving={"maxBatch": 12}), nodes=THREE))),
             (80, nothing),
         ),
-        names=THREE,
         refused_batch=13,
     ),
-    Scenario(
+    _of_three(
         "rolling-surge",
         _never_fewer(),
         (
@@ -397,17 +380,15 @@ _SCENARIOS = (
             (30, commit(*_never_fewer(serving={"context": 8192, "maxBatch": 4}))),
             (31.5, crash("small", 0, 0)),
         ),
-        names=THREE,
     ),
-    Scenario(
+    _of_three(
         "rolling-surge-full",
         _full(1),
         ((8, commit(*_full(1, serving={"maxBatch": 4}))),),
         memory_bytes=30 * GIB,
-        names=THREE,
         weights={"heavy": HEAVY},
     ),
-    Scenario(
+    _of_three(
         "rolling-surge-waits",
         _full(0),
         (
@@ -415,10 +396,9 @@ _SCENARIOS = (
             (20, commit(*_full(0, nodes=THREE, serving={"maxBatch": 4}))),
         ),
         memory_bytes=30 * GIB,
-        names=THREE,
         weights={"heavy": HEAVY},
     ),
-    Scenario(
+    _of_three(
         "rolling-surge-refused",
         _never_fewer(),
         (
@@ -426,14 +406,12 @@ _SCENARIOS = (
             (60, commit(*_never_fewer(serving={"maxBatch": 12}))),
             (80, nothing),
         ),
-        names=THREE,
         refused_batch=13,
     ),
-    Scenario(
+    _of_three(
         "shim-death",
         cluster(big(), small(1), nodes=THREE),
         ((8, kill_shim("big", 0, 1)), (12, kill_shim("small", 0, 0))),
-        names=THREE,
     ),
 )
 

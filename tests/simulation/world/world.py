@@ -53,7 +53,6 @@ RESTART_SECONDS = 0.5
 HOOK_SECONDS = 0.01
 POLL_SECONDS = 5.0
 """A commit that no hook told of is found so late."""
-NOTES_SHOWN = 4000
 PASSES_SECONDS = (0.01, 0.05, 0.2, 0.5)
 """For so long a controller waits for what comes together, and as long a pass may take in a large cluster: what happens
 meanwhile is seen by the next one."""
