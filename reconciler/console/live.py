@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 from reconciler.errors import ReconcilerError
 
@@ -25,9 +26,10 @@ async def asked(feed: Feed, page: Page, name: str) -> Snapshot:
     if page.asks is None:
         return feed.snapshot
     try:
-        return replace(feed.snapshot, answer=await feed.ask(page.asks(name)))
+        answer: Any = await feed.ask(page.asks(name))
     except ReconcilerError as error:
-        return replace(feed.snapshot, answer=str(error))
+        answer = str(error)
+    return replace(feed.snapshot, answer=answer)  # read after the answer: more may have come meanwhile
 
 
 async def changes(feed: Feed, pages: Pages, page: Page, name: str) -> AsyncIterator[bytes]:

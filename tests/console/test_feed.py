@@ -10,12 +10,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reconciler.console.feed import Beat, Feed, following
+from reconciler.console.live import asked
+from reconciler.console.pages import PAGES
 from reconciler.console.snapshot import Snapshot
 from reconciler.errors import Unreachable
 from reconciler.remote.rpc import RpcServer
@@ -130,3 +133,20 @@ class Answers:
             if self.beats > 3:
                 self.beaten.set()
         return await self._recorded.answer(message)
+
+
+async def test_a_page_that_asks_itself_shows_what_came_meanwhile() -> None:
+    feed = Feed(Path("/nobody"), time.time)
+
+    async def ask(message: Any) -> Any:
+        feed.snapshot = replace(feed.snapshot, number=2)
+        if message.revision == "unknown":
+            raise Unreachable("it does not answer")
+        return {"commit": message.revision}
+
+    feed.ask = ask  # type: ignore[method-assign]
+    (page,) = [each for each in PAGES if each.title == "Commit"]
+    for id, answer in (("a1b2", {"commit": "a1b2"}), ("unknown", "it does not answer")):
+        feed.snapshot = replace(feed.snapshot, number=1)
+        shown = await asked(feed, page, id)
+        assert (shown.number, shown.answer) == (2, answer)

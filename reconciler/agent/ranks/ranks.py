@@ -36,6 +36,8 @@ MEASURE_SECONDS = 5.0
 """Time between two measurements of the machine and its ranks."""
 LEFT_CHECK_SECONDS = 1.0
 """Seconds between checks of a rank's leftovers until they are gone."""
+FAILED_CHECK_SECONDS = 10.0
+"""The same after a check that failed: `ps` or `netstat` may be slow on this machine."""
 STANDBY_SECONDS = 10.0
 """Time after which an unused standby process ends: a group that is formed, or formed again, has its rank here sooner."""
 _NEVER_STARTED = 1
@@ -312,4 +314,5 @@ class Ranks:
             if before != (rank.gone, rank.kept):
                 self._on_change(True)
             if rank.gone != Gone.YES:
-                await asyncio.sleep(LEFT_CHECK_SECONDS)
+                failed = rank.gone == Gone.UNKNOWN
+                await asyncio.sleep(FAILED_CHECK_SECONDS if failed else LEFT_CHECK_SECONDS)

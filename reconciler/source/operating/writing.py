@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from reconciler.errors import Conflict
 from reconciler.source.git.repository import OPERATIONS, Author, ClusterRepo
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from reconciler.resources import Manifest
 
 COMMITS_TRIED = 5
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +33,19 @@ def write(
     After a concurrent commit, decides again on top of it, a few times; then raises ``Conflict``. ``clock`` returns seconds
     since the Unix epoch.
     """
-
-    def attempt() -> Written:
+    for attempt in range(1, COMMITS_TRIED + 1):
         head, now = seen(repo, asking, clock())
         change = decide(now)
         if not change.operations:
             return Written(head, change)
         ask_windows(now, change)
-        made = repo.commit(head, now.changes(change), message_of(now, change), author, OPERATIONS)
-        return Written(made, change)
-
-    return _tried(attempt)
-
-
-def _tried(attempt: Callable[[], T]) -> T:
-    for _ in range(COMMITS_TRIED - 1):
-        with suppress(Conflict):
-            return attempt()
-    return attempt()
+        try:
+            made = repo.commit(head, now.changes(change), message_of(now, change), author, OPERATIONS)
+            return Written(made, change)
+        except Conflict:
+            if attempt == COMMITS_TRIED:
+                raise
+    raise AssertionError("the loop returns or raises")
 
 
 def seen(repo: ClusterRepo, asking: Asking, at: float) -> tuple[str | None, Now]:
@@ -90,17 +83,19 @@ def write_manifests(
     Returns the revision and the edit. After a concurrent commit, decides again on top of it, a few times; then raises
     ``Conflict``.
     """
-
-    def attempt() -> tuple[str | None, Any]:
+    for attempt in range(1, COMMITS_TRIED + 1):
         head = repo.head()
         edit = decide(repo.read(head) if head else {})
         if not edit.changes:
             return head, edit
         changes = edit.changes if head else {**edit.changes, **first}
-        text = message(edit.results) + _trailers(edit.results)
-        return repo.commit(head, changes, text, author), edit
-
-    return _tried(attempt)
+        try:
+            text = message(edit.results) + _trailers(edit.results)
+            return repo.commit(head, changes, text, author), edit
+        except Conflict:
+            if attempt == COMMITS_TRIED:
+                raise
+    raise AssertionError("the loop returns or raises")
 
 
 def _trailers(results: Iterable[Any]) -> str:

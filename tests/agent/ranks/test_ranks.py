@@ -22,7 +22,7 @@ from .machine import BOOT, ID, PID, SHIM, Line, Machine, Running, Watching, spec
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GONE_CHECK_SECONDS", "HELD_CHECK_SECONDS", "LEFT_CHECK_SECONDS"):
+    for name in ("GONE_CHECK_SECONDS", "HELD_CHECK_SECONDS", "LEFT_CHECK_SECONDS", "FAILED_CHECK_SECONDS"):
         monkeypatch.setattr(module, name, 0.001)
 
 

@@ -330,8 +330,8 @@ IN_FORCE = (
     ),
     Mutant(
         "of-two-applies-one-is-lost",
-        writing._tried,
-        drop(For),
+        writing.write_manifests,
+        always(If, 1, 2),
         "of two people who apply at the same time one has to try again by hand",
         ("tests/cli/commands/write/test_manifests.py::test_two_applies_at_once_both_land",),
     ),
