@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from reconciler.agent.ranks import directory
+from reconciler.agent.ranks import shim as shims
 from reconciler.agent.ranks.child import start_standby
 from reconciler.agent.ranks.directory import RankDirectory
 from reconciler.agent.ranks.shim import LINE_BYTES_MAX, Lines, Shim, Standby, read_program
@@ -197,3 +198,53 @@ def test_a_program_that_was_started_and_ended_leaves_no_descriptor_open() -> Non
         return sum(1 for _ in Path("/dev/fd").iterdir())
 
     assert once() == once()
+
+
+NOBODY = 2**31 - 1
+"""A pid that no process has."""
+
+
+class Alarms:
+    """A loop whose time stands still, and that calls nothing."""
+
+    def __init__(self) -> None:
+        self.due: list[float] = []
+
+    def time(self) -> float:
+        return 50.0
+
+    def call_at(self, due: float, *call: Any) -> Any:
+        self.due.append(due)
+        return SimpleNamespace(when=lambda: due, cancel=lambda: self.due.remove(due))
+
+
+@pytest.fixture
+def signals(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Signals that a shim would have sent."""
+    sent: list[int] = []
+    for name in ("signal_process", "signal_group"):
+        monkeypatch.setattr(shims, name, lambda pid, number: sent.append(number))
+    return sent
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["it has no process yet", "it has ended"])
+def test_a_rank_without_a_process_is_sent_no_signal(tmp_path: Path, signals: list[int], ended: bool) -> None:
+    loop: Any = Alarms()
+    shim: Any = Shim(loop, RankDirectory(tmp_path))
+    if ended:
+        shim._child = SimpleNamespace(pid=NOBODY)
+        shim._state = replace(shim._state, exit=Exit(0, None, 5.0, "over"))
+    shim._terminate(5.0)
+    assert (signals, loop.due) == ([], [])
+    shim._rank_log.close()
+
+
+def test_a_second_wish_to_end_a_rank_only_shortens_its_time(tmp_path: Path, signals: list[int]) -> None:
+    loop: Any = Alarms()
+    shim: Any = Shim(loop, RankDirectory(tmp_path))
+    shim._child = SimpleNamespace(pid=NOBODY)
+    for seconds, due in ((500.0, 550.0), (900.0, 550.0), (300.0, 350.0), (-1.0, 50.0)):
+        shim._terminate(seconds)
+        assert loop.due == [due]
+    assert signals == [signal.SIGTERM, signal.SIGCONT]
+    shim._rank_log.close()

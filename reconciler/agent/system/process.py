@@ -63,14 +63,19 @@ def states_by_ps(pids: Iterable[int]) -> Dict[int, str]:
 def signal_group(pid: int, number: int) -> None:
     """Send a signal to the process group of ``pid``, if there is one.
 
-    macOS answers EPERM, not ESRCH, for a group with zombies only.
+    macOS answers EPERM, not ESRCH, for a group with zombies only. The number 0 would mean the caller's own group, and 1
+    every process of the machine (kill(2)): no rank has them, and no damaged file may.
     """
+    if pid <= 1:
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
 
 def signal_process(pid: int, number: int) -> None:
-    """Send a signal to one process, unless it is gone."""
+    """Send a signal to one process, unless it is gone. The number 0 would mean a group."""
+    if pid <= 1:
+        return
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 

@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ SAMPLING = "generation_config.json"
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "temperature": lambda value: 0 <= value <= 2,
     "top_p": lambda value: 0 <= value <= 1,
-    "top_k": lambda value: isinstance(value, int) and value >= -1,
+    "top_k": lambda value: isinstance(value, int) and -1 <= value < 2**63,
     "min_p": lambda value: 0 <= value <= 1,
     "repetition_penalty": lambda value: 0.01 <= value <= 100,
 }
@@ -157,4 +156,4 @@ def sampling_of(content: Mapping[str, Any]) -> tuple[SamplingDefaults, tuple[str
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -27,3 +28,17 @@ def test_what_nothing_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) ->
             assert process.reap() == 1
         assert started.wait(20) == -signal.SIGKILL
     assert process.reap() == 0
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 1])
+def test_no_number_that_stands_for_more_than_one_rank_is_signalled(
+    pid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *signalled: sent.append(signalled))
+    monkeypatch.setattr(os, "killpg", lambda *signalled: sent.append(signalled))
+    process.signal_group(pid, signal.SIGKILL)
+    process.signal_process(pid, signal.SIGKILL)
+    assert sent == []
+    process.signal_group(2, signal.SIGKILL)
+    assert sent == [(2, signal.SIGKILL)]

@@ -14,7 +14,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from reconciler.gateway import files, state_file
+from reconciler.gateway import files, server, state_file
 from reconciler.gateway.handover import handing_over
 from reconciler.gateway.handover.channel import SOCKET, Channel
 from reconciler.gateway.handover.reports import Reports
@@ -178,6 +178,7 @@ async def test_a_gateway_that_drains_writes_no_file_and_reports_until_its_last_c
     monkeypatch.setattr(state_file, "SAVED_SECONDS", 0.01)
     monkeypatch.setattr(files, "FIGURES_SECONDS", 0.01)
     monkeypatch.setattr(handing_over, "REPORT_SECONDS", 0.1)
+    monkeypatch.setattr(server, "_REPORT_SECONDS", 30.0)
     async with serving() as (cluster, task), aiohttp.ClientSession(headers={"x-api-key": SECRET}) as kept:
         async with kept.get(cluster.url("/v1/models")) as answer:
             assert answer.status == 200
@@ -196,6 +197,7 @@ async def test_a_gateway_that_drains_writes_no_file_and_reports_until_its_last_c
             async with kept.get(cluster.url("/v1/models")) as answer:
                 assert answer.headers["connection"] == "close"
             await task
+            assert not {t.get_name() for t in asyncio.all_tasks() if "report" in t.get_name()}, "all is said"
             assert isinstance((await rest(channel))[-1], Report)
         assert [path.name for path in cluster.home.glob("*.json")] == ["routes.json"]
 

@@ -14,8 +14,12 @@ from reconciler.gateway.handover.reports import Reports, together
 from reconciler.gateway.keys.caller import Caller
 from reconciler.gateway.keys.desk import Desk, Ticket
 from reconciler.gateway.keys.ledger import DAY_SECONDS, MemoryLedger
+from reconciler.gateway.keys.shared.ledger import Gateway as Sharer
+from reconciler.gateway.keys.shared.ledger import SharedLedger
+from reconciler.gateway.keys.shared.store import SharedStore
 from reconciler.gateway.keys.usage import Usage
 from reconciler.wire.figures import ModelFigures
+from reconciler.wire.front import LimitsStore
 from reconciler.wire.keys import AccessKey
 from tests.gateway.keys.running import Running
 
@@ -126,6 +130,21 @@ def test_what_is_reported_of_the_day_before_leaves_the_present_day_as_it_is() ->
     hears(new.desk, reports)
     (usage,) = new.desk.snapshot()
     assert (usage.tokens, usage.requests) == (3 + 20, 1)
+
+
+def test_the_last_minute_is_in_the_first_report_unless_a_store_counts_it() -> None:
+    old = Gateway()
+    own = old.desk.ledger
+    assert isinstance(own, MemoryLedger)
+    old.begin("agent")
+    old.say(10)
+    old.end(fails=False)
+    (alone,) = Reports(old.desk).first()
+    assert (sum(alone.requests[1::2]), sum(alone.tokens[1::2])) == (1, 13)
+    store = SharedStore(LimitsStore("127.0.0.1:1", "test"))
+    old.desk.ledger = SharedLedger(own, store, Sharer("node-a", "process"), lambda: 1.0, lambda: None)
+    (shared,) = Reports(old.desk).first()
+    assert shared == replace(alone, requests=(), tokens=())
 
 
 def total(figures: tuple[ModelFigures, ...]) -> int:

@@ -11,14 +11,16 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.gateway.records import file as filing
 from reconciler.gateway.records import writer as writing
-from reconciler.gateway.records.file import RotatedFile
+from reconciler.gateway.records.file import TURN_LOOK_SECONDS, TURN_LOOKS, RotatedFile
 from reconciler.gateway.records.writer import Writer
 from reconciler.wire.front import AccessLog
 
@@ -164,6 +166,25 @@ def test_two_gateways_write_one_log_and_no_line_is_lost_or_cut(tmp_path: Path) -
     )
     assert len(files) > 1
     assert all(0 < each.stat().st_size <= 4000 for each in files)
+
+
+@pytest.mark.parametrize(
+    ("taken", "sleeps"), [(0, 0), (2, 2), (TURN_LOOKS - 1, TURN_LOOKS - 1), (TURN_LOOKS, TURN_LOOKS - 1)]
+)
+def test_between_two_looks_for_the_end_of_another_turn_some_time_passes(
+    monkeypatch: pytest.MonkeyPatch, taken: int, sleeps: int
+) -> None:
+    looks = iter(range(TURN_LOOKS))
+    slept: list[float] = []
+
+    def flock(descriptor: int, operation: int) -> None:
+        if next(looks) < taken:
+            raise BlockingIOError
+
+    monkeypatch.setattr(filing, "fcntl", SimpleNamespace(flock=flock, LOCK_EX=2, LOCK_NB=4))
+    monkeypatch.setattr(filing, "time", SimpleNamespace(sleep=slept.append))
+    assert filing._locked(0) is (taken < TURN_LOOKS)
+    assert slept == [TURN_LOOK_SECONDS] * sleeps
 
 
 def test_a_gateway_that_keeps_its_turn_delays_lines_and_holds_none_back(tmp_path: Path) -> None:

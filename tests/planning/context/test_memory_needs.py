@@ -177,6 +177,15 @@ SHAPE = {
 }
 FEW_HEADS = 2 * 3 * 2 * 32
 """Values of the cache of one token: keys and values, three layers, two heads of 32."""
+EXPANDED = {
+    "model_type": "deepseek_v2",
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 96,
+    "num_hidden_layers": 3,
+}
+"""A latent, of which mlx-lm keeps the keys and values of all heads."""
 
 
 @pytest.mark.parametrize(
@@ -190,9 +199,16 @@ FEW_HEADS = 2 * 3 * 2 * 32
         ({key: value for key, value in SHAPE.items() if key != "num_key_value_heads"}, 4 * FEW_HEADS * 2),
         ({key: value for key, value in SHAPE.items() if key != "head_dim"}, 2 * FEW_HEADS * 2),
         ({"hidden_size": 512, "num_hidden_layers": 3}, 2 * 3 * 512 * 2),
+        ({"hidden_size": 511, "num_hidden_layers": 3}, 2 * 3 * 511 * 2),
+        ({"head_dim": 32, "hidden_size": 512, "num_hidden_layers": 3}, 2 * 3 * 32 * 2),
+        ({"num_key_value_heads": 2, "hidden_size": 512, "num_hidden_layers": 3}, 2 * 3 * 2 * 512 * 2),
+        ({**EXPANDED, "num_attention_heads": 8}, 3 * 8 * (128 + 64 + 96) * 2),
+        (EXPANDED, 3 * (128 + 64 + 96) * 2),
         ({}, 0),
     ],
-    ids=["float32", "its newer name", "bfloat16", "not said", "with images", "a head each", "no size of a head", "one head", "nothing"],
+    ids=["float32", "its newer name", "bfloat16", "not said", "with images", "a head each", "no size of a head", "one head",
+        "one odd head", "one small head", "one head and two that are kept", "a latent that is not kept", "the same of one head",
+        "nothing"],
 )  # fmt: skip
 def test_the_cache_of_a_token_follows_from_the_model_s_shape(config: dict[str, Any], size: int) -> None:
     assert dict(guessed_cache.guessed(config, "tensor", 1)).get(0, 0) == size

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.planning.diagnosis.evidence import Detection
-from reconciler.planning.diagnosis.rules import TABLE, Row
+from reconciler.planning.diagnosis.rules import TABLE, Remedy, Row
 from reconciler.planning.nodes import repair, settings
 from reconciler.planning.nodes.repair import ATTEMPTS_MAX, BROKEN_OFF_MAX, GID_SECONDS
 from reconciler.planning.nodes.root_commands import RootCommand, needed
@@ -713,3 +713,14 @@ def test_the_same_fault_of_two_machines_is_a_task_of_each(row: Row) -> None:
     snapshot = world.seen()
     tasks = [repair.task(snapshot, row, Detection("it is wrong", (name,))) for name in (A, B)]
     assert tasks[0] != tasks[1]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.fault.value} {row.seen.__name__}")
+def test_missing_settings_are_one_task_of_their_machine_whichever_row_has_seen_them(row: Row) -> None:
+    world = cabled()
+    reboot(world, A)
+    snapshot = world.seen()
+    for name, declared in ((A, ("settings", A)), (B, None)):
+        seen = Detection("it is wrong", (name,))
+        expected = declared if declared and row.remedy is Remedy.REPAIR else row.sign(seen)
+        assert repair.task(snapshot, row, seen) == expected

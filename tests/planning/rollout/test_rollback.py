@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.planning.recovery import rollback
 from reconciler.planning.rollout import specs, wish
 from reconciler.state import MachineFacts, NodeName, RefusedBecause
 from reconciler.state.formed_spec import FormedSpec
@@ -360,3 +361,27 @@ def test_a_rollback_from_before_whole_specs_were_kept_names_weights() -> None:
     world.settle()
     assert world.group().weights == f"org/tiny@{old}"
     assert "org/tiny at aaaaaaaaaa is served instead" in told(world)[0]
+
+
+@pytest.mark.parametrize(
+    ("tried", "before", "command"),
+    [
+        ("b", "a", "model update tiny --revision COMMIT"),
+        ("b", "b", "rollout undo deployment/tiny"),
+        ("", "a", "rollout undo deployment/tiny"),
+        ("b", "", "rollout undo deployment/tiny"),
+    ],
+    ids=["another revision", "the same weights", "to a path", "from a path"],
+)
+def test_another_revision_is_proposed_only_where_both_are_of_a_hub(
+    tried: str, before: str, command: str
+) -> None:
+    wanted = hub_model(revision=tried * 40) if tried else model()
+    world = World([node("node-0"), wanted, deployment(nodes=1)])
+    weights = {each: f"org/tiny@{each * 40}" if each else "" for each in (tried, before)}
+    gone = Rollback("tiny", weights[tried], weights[before], "", 5.0, "it crashed")
+    world.rollbacks[world.replica().deployment] = gone
+    persons = {each.person for each in rollback.refusals(world.seen())}
+    assert persons == {
+        f"reconciler {command}, or try it once more: reconciler rollout restart deployment/tiny"
+    }

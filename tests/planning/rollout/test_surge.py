@@ -265,6 +265,21 @@ def test_an_extra_one_that_fails_for_another_reason_is_not_waited_for_where_one_
     assert (least, set(formed)) == (1, {0, 1, 2})
 
 
+def test_an_extra_one_goes_back_to_what_another_has_served_with_and_not_to_what_has_never_served() -> None:
+    """A replica that had ended as the change came has the new spec, and gives no completion with it."""
+    world = replicas(2, {}, machines=4)
+    before = world.group(index=1).spec
+    world.mute = {world.replica(index=0)}
+    world.end_rank(RankId("tiny", 0, 1, 0), signal=9)
+    change(world)
+    world.act(5)
+    change(world, rolling={"maxSurge": 1})
+    world.act(2)
+    first, extra = world.group(index=0), world.group(index=2)
+    assert (first.proven_at, first.spec) == (None, extra.spec)
+    assert extra.spec_before == before != extra.spec
+
+
 # --- drains ------------------------------------------------------------------------------------------
 
 

@@ -9,14 +9,21 @@ import pytest
 
 from reconciler.planning import plan
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS
+from reconciler.planning.context.memory_ledger import Ledger
+from reconciler.planning.context.target import Target
+from reconciler.planning.context.view import Formed, look
 from reconciler.planning.diagnosis.rules import TRANSPORT_FORMS_MAX
+from reconciler.planning.recovery import cable_faults
+from reconciler.planning.replica import improve
 from reconciler.planning.replica.improve import PER_HOUR_MAX
-from reconciler.planning.transport import fallback
+from reconciler.planning.rollout import targets
+from reconciler.planning.transport import fallback, link_check
 from reconciler.planning.transport.fallback import RETRY_SECONDS_MAX, RETRY_SECONDS_MIN, VERBS_ATTEMPTS_MAX
 from reconciler.resources import Growth
 from reconciler.state import (
     AllocateEpoch,
     Cause,
+    Ends,
     FaultClass,
     FreeTransport,
     NodeName,
@@ -31,6 +38,7 @@ from reconciler.state.plan import SetBack
 from reconciler.wire.launch import ExitCode, Phase
 from tests.planning.diagnosis.healing_cases import HAPPENINGS
 from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
+from tests.planning.transport.test_lan_addresses import far
 from tests.worlds import World, deployment, model, node, settled, two_nodes
 
 BY_DEFAULT = Growth()
@@ -335,10 +343,24 @@ def test_a_cable_that_is_down_is_told_of_once_whatever_groups_there_are_and_with
     ]
     without_cable(world)  # the group is formed when it is already known
     assert world.plan().troubles == told
-    world.lose(B)
-    assert "link/node-a/node-b" not in {
-        str(t.subject) for t in world.plan().troubles
-    }  # its cables went with it
+
+
+@pytest.mark.parametrize("name", [A, B])
+def test_a_machine_that_does_not_answer_is_told_of_and_its_cables_are_not(name: NodeName) -> None:
+    world = two_macs()
+    learn_of_port(world, A, connected=False)
+    without_cable(world)
+    link = "link/node-a/node-b"
+
+    def told() -> set[str]:
+        """What the plan says and what ``doctor`` says, which waits for no machine to have been up for a while."""
+        seen = world.seen()
+        every = (*world.plan().troubles, *cable_faults.troubles(seen, link_check.compare(seen)))
+        return {str(trouble.subject) for trouble in every}
+
+    assert link in told()
+    world.lose(name)
+    assert link not in told()
 
 
 def test_a_group_whose_cable_leads_elsewhere_before_it_is_started_is_formed_on_the_next_transport() -> None:
@@ -656,6 +678,22 @@ def test_a_lost_node_makes_the_group_smaller_and_its_return_makes_it_whole_again
     assert forms(world)[-1] is Cause.NODES_BACK
 
 
+def test_only_a_group_that_has_served_and_whose_model_is_known_could_be_larger() -> None:
+    world = shrinkable()
+    lost(world)
+    world.find("node-b")
+    replica, seen = world.replica(), world.seen()
+    for proven_at, target, could in (
+        (world.group().proven_at, targets.target(seen, replica), True),
+        (None, targets.target(seen, replica), False),
+        (world.group().proven_at, Target(seen.desired.deployments[replica.deployment], None), False),
+    ):
+        view = look(seen, Ledger.of(seen), replica, target)
+        assert isinstance(view, Formed)
+        found = improve.better(replace(view, record=replace(view.record, proven_at=proven_at)))
+        assert (found is not None) is could
+
+
 def test_a_group_grows_only_so_often_in_any_hour() -> None:
     world = shrinkable()
     for _ in range(14):
@@ -743,6 +781,22 @@ def test_a_ring_of_four_needs_no_cable_across_and_goes_round_in_the_order_of_its
     kill(world)
     world.settle()
     assert (transport(world), forms(world)[-1]) == ("jaccl-ring", Cause.RANK_EXITED)
+
+
+def test_a_ring_whose_ranks_cannot_all_find_rank_0_is_not_formed_and_it_says_who_cannot() -> None:
+    """No cable joins the two that are opposite, and the network has no address of one of them."""
+    world = four_macs(("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), transport=["jaccl-ring", "ring"])
+    world.manifests[:4] = [far(f"node-{letter}") for letter in "abcd"]
+    for letter in "abd":
+        world.ends[NodeName(f"node-{letter}")] = Ends("10.0.0.1", f"10.0.0.{ord(letter)}", 22)
+    (refusal,) = world.settle().refused
+    assert refusal.reason is RefusedBecause.NO_TRANSPORT
+    assert (
+        "jaccl-ring, ring: no cable joins node-a and node-c, and node-c is reached at no known"
+        in refusal.text
+    )
+    world.ends[NodeName("node-c")] = Ends("10.0.0.1", "10.0.0.99", 22)
+    assert world.settle() == Plan()
 
 
 def test_of_idle_nodes_those_are_taken_that_can_be_joined_best() -> None:

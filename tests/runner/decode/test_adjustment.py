@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from reconciler.runner.decode.adjustment import adjustment
 from reconciler.runner.decode.sampling import sampler
+from reconciler.runner.model.agreed_batch import AgreedBatch, Choice, normalized
 from reconciler.wire.group import Insertion, Seen
 from reconciler.wire.sampling import Bias, Ending, Sampling
 
@@ -158,3 +159,24 @@ def test_sequences_that_come_and_go_are_changed_together_as_each_is_alone(
             expected = plain(logits[place], sampling, ending, prompt, answers[row])
             np.testing.assert_allclose(left[place].tolist(), expected, rtol=1e-5, atol=1e-5)
             answers[row].append((step * 3 + row) % VOCABULARY)
+
+
+@pytest.mark.parametrize("asking", [(0,), (2,), (0, 2), (0, 1, 2)], ids=str)
+def test_of_a_batch_only_the_sequences_that_ask_for_a_change_are_changed(asking: tuple[int, ...]) -> None:
+    batch: Any = object.__new__(AgreedBatch)
+    batch._changed = []
+    one = {row: Sampling(biases=(Bias(row, 3.0), Bias(5, -2.0))) for row in asking}
+    batch.samplers = [
+        Choice(
+            sampler(Sampling(), 0), adjustment(Insertion((5,), 9, one[row]), END_IDS) if row in one else None
+        )
+        for row in range(3)
+    ]
+    logits = np.random.default_rng(1).normal(size=(3, VOCABULARY)).astype(np.float32)
+    given = normalized(mx.array(logits))
+    for _ in range(2):
+        left = batch._adjust(given, mx.array(logits), mx.array([5, 5, 5])).tolist()
+        for row in range(3):
+            expected = plain(logits[row], one.get(row, Sampling()), Ending(), (5,), ())
+            shifted = np.array(expected) - np.logaddexp.reduce(expected)
+            np.testing.assert_allclose(left[row], shifted, rtol=1e-5, atol=1e-5)

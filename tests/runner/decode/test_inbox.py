@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from reconciler.runner.decode.inbox import Inbox, Ticket
 from reconciler.runner.process.progress import DETAIL_CHARACTERS_MAX, ProgressPipe
@@ -43,6 +47,34 @@ def test_nothing_is_owed_once_everything_is_answered() -> None:
             if line_read["phase"] == Phase.READY:
                 break
     assert line_read.get("demand", 0) == 0
+
+
+@pytest.mark.parametrize("way", ["put", "ended", "owed"])
+def test_the_demand_is_told_in_the_order_in_which_it_changes(way: str) -> None:
+    """Two threads change it, and what is told last stays: nobody changes it while the other one tells."""
+    alone: list[bool] = []
+
+    def held() -> bool:
+        free = inbox._condition.acquire(blocking=False)
+        if free:
+            inbox._condition.release()
+        return not free
+
+    def demand(count: int) -> None:
+        with ThreadPoolExecutor(1) as other:
+            alone.append(other.submit(held).result())
+
+    pipe: Any = SimpleNamespace(demand=demand)
+    inbox = Inbox(2, pipe)
+    if way == "owed":
+        with inbox.owing():
+            assert alone == [True]
+    else:
+        inbox.open()
+        inbox.submit(ticket())
+        if way == "ended":
+            inbox.close(1)
+    assert alone == [True] * (1 if way == "put" else 2)
 
 
 def test_a_drain_is_over_when_all_that_is_open_has_ended() -> None:

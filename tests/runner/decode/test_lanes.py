@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -80,6 +81,22 @@ def test_every_rank_has_to_have_room() -> None:
         found = Lanes(footprint, room)
         found.enter(0, 100)
         assert found.have_room(5000) == fits
+
+
+@pytest.mark.parametrize("room", [10_000, 2000])
+def test_the_room_is_counted_only_where_it_may_have_become_too_small(
+    monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    counts = []
+    count = Lanes._taken
+    monkeypatch.setattr(Lanes, "_taken", lambda *given: counts.append(given) or count(*given))  # type: ignore[func-returns-value]
+    found = lanes(room)
+    found.enter(0, 1000)
+    found.start([0])
+    counts.clear()
+    for _ in range(HEADROOM):
+        assert found.step() == []
+    assert len(counts) == 3, "once for this step, once for the next, and once for all that there is room for"
 
 
 def test_where_nothing_is_known_there_is_always_room() -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import mlx.core as mx
+import pytest
+
+from reconciler.runner.decode import measure
 from reconciler.runner.decode.measure import BYTES_MAX, Gauge
 from reconciler.wire.generation import Delta, Failed, Finished, Generate
 from reconciler.wire.group import Gauging
@@ -79,3 +84,25 @@ def test_a_rank_alone_measures_itself() -> None:
     assert (paces.links, paces.small_seconds) == ((), 0.0)
     measured = paces.as_measured("pace", Gauging(1, 1, 10 * BYTES_MAX))
     assert (measured.small_bytes, measured.large_bytes) == (4, BYTES_MAX)
+
+
+@pytest.mark.parametrize(
+    ("rank", "turn"),
+    [(0, []), (1, [("send", 3), ("receive", 3)]), (2, []), (3, [("receive", 1), ("send", 1)])],
+)
+def test_of_a_pair_one_sends_first_and_the_other_sends_it_back(
+    monkeypatch: pytest.MonkeyPatch, rank: int, turn: list[tuple[str, int]]
+) -> None:
+    done: list[tuple[str, int]] = []
+
+    def noted(name: str) -> Any:
+        return lambda values, other, group: done.append((name, other)) or values  # type: ignore[func-returns-value]
+
+    wires = SimpleNamespace(
+        send=noted("send"), recv_like=noted("receive"), all_sum=lambda values, group: values
+    )
+    monkeypatch.setattr(measure, "mx", SimpleNamespace(ones=mx.ones, eval=mx.eval, distributed=wires))
+    gauge = Gauge(SimpleNamespace(rank=lambda: rank, size=lambda: 4))
+    seconds = gauge._echo((1, 3), 256, 2)
+    assert done == turn * 3, "the first one is not counted"
+    assert (seconds > 0) is bool(turn)

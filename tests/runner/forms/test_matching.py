@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 from mlx_lm.utils import load
 
@@ -157,6 +159,31 @@ def test_a_matcher_that_gives_up_ends_its_answer_and_no_other(loaded: Loaded, fo
     assert 0 < len(said) <= 4
     assert tokens(answered(loaded, forms, 1))[: len(said)] == said
     assert tokens(loop.events["held"]) == tokens(answered(loaded, forms, 1))
+
+
+@pytest.mark.parametrize(
+    ("fails", "over", "left", "failure"),
+    [("", False, 0, ""), ("too complex\nmore", False, -1, "too complex"), ("too complex", True, 7, "")],
+    ids=["held", "failed", "over"],
+)
+def test_a_matcher_that_fails_leaves_every_token_possible_in_its_last_step(
+    fails: str, over: bool, left: int, failure: str
+) -> None:
+    """Without any, nothing could be chosen for its row."""
+    words = np.full(4, 7, dtype=np.int32)
+    inner = SimpleNamespace(
+        unsafe_compute_mask_ptr=lambda place, count: words.fill(0),
+        is_error=lambda: bool(fails),
+        get_error=lambda: fails,
+    )
+    tested = Matcher(inner, frozenset([2]), "response_format")
+    if over:
+        tested.advance(2)
+    tested.fill(words)
+    assert (words.tolist(), tested.failure) == ([left] * 4, failure)
+    words.fill(5)
+    tested.fill(words)
+    assert words.tolist() == [0 if not (fails or over) else 5] * 4, "a failure is not asked again"
 
 
 def test_a_grammar_is_compiled_once(forms: Forms, monkeypatch: pytest.MonkeyPatch) -> None:

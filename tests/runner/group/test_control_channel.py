@@ -9,6 +9,8 @@ import os
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -97,3 +99,41 @@ def test_a_route_that_comes_and_goes_is_tried_for_the_whole_time(
     _, second = configs(tmp_path, tmp_path, 2, rendezvous_seconds=100.0)
     with pytest.raises(RankEnd, match="within 100 s"):
         control_channel.follow(second, Join(1, 1, "1", "2", "weights"))
+
+
+class Stranger:
+    """A connection that notes whether it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+    def setblocking(self, blocking: bool) -> None:
+        """It is let in."""
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        """It is let in."""
+
+
+@pytest.mark.parametrize("number", [-1, 0, 2])
+def test_who_joins_under_a_number_that_no_other_rank_has_is_sent_away(number: int) -> None:
+    """A second rank 0 would be counted as the rank that is missing."""
+    connections = [Stranger(), Stranger()]
+    joins = [Join(rank, 1, "1", "2", "weights") for rank in (number, 1)]
+    admitted: list[Any] = [((join, each), each) for join, each in zip(joins, connections, strict=True)]
+    door: Any = SimpleNamespace(admitted=lambda deadline: iter(admitted))
+    config: Any = SimpleNamespace(size=2, rendezvous_seconds=1.0)
+    assert control_channel._wait(door, config) == {1: admitted[1][0]}
+    assert [each.closed for each in connections] == [True, False]
+
+
+def test_of_a_rank_that_comes_twice_the_later_connection_counts() -> None:
+    connections = [Stranger(), Stranger(), Stranger()]
+    joins = [Join(rank, 1, "1", "2", "weights") for rank in (1, 1, 2)]
+    admitted: list[Any] = [((join, each), each) for join, each in zip(joins, connections, strict=True)]
+    door: Any = SimpleNamespace(admitted=lambda deadline: iter(admitted))
+    config: Any = SimpleNamespace(size=3, rendezvous_seconds=1.0)
+    assert control_channel._wait(door, config) == {1: admitted[1][0], 2: admitted[2][0]}
+    assert [each.closed for each in connections] == [True, False, False]

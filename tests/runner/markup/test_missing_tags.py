@@ -125,6 +125,17 @@ def test_a_value_may_mention_an_argument_that_is_written_or_that_no_tool_has(fam
 
 
 @pytest.mark.parametrize("family", TAGGED)
+def test_a_value_may_mention_the_tag_that_ends_it(family: str) -> None:
+    format = format_of(family)
+    end = format.value_ends
+    text: Call = ("look", {"at": f"a{end}b {end} c", "to": f"{end}d"})
+    assert both(family, WRITERS[family]([text]), [texts_tool(text)], 1).parsed == [text]
+    whole: Call = ("look", {"at": {"a": f"b{end}c", "d": f"{end}{format.ends}e"}, "to": [f"{end}f"]})
+    tools = [tool("look", {"at": {"type": "object"}, "to": {"type": "array"}})]
+    assert both(family, WRITERS[family]([whole]), tools, 1).parsed == [whole]
+
+
+@pytest.mark.parametrize("family", TAGGED)
 @settings(max_examples=examples(20))
 @given(data=st.data())
 def test_a_union_is_what_was_written_of_it(family: str, data: st.DataObject) -> None:

@@ -46,6 +46,17 @@ def test_what_says_nothing_is_left_out_and_named(tmp_path: Path, caplog: pytest.
     assert "top_p is '0.9', which is left out" in caplog.text
 
 
+@pytest.mark.parametrize("field", OPEN)
+@pytest.mark.parametrize(
+    "value",
+    ["NaN", "Infinity", "-Infinity", "true", "9" * 400, "-" + "9" * 400],
+    ids=["NaN", "infinity", "less than all", "truth", "large", "less than that"],
+)
+def test_what_is_no_number_of_use_is_left_out(tmp_path: Path, field: str, value: str) -> None:
+    (tmp_path / SAMPLING).write_text(f'{{"{field}": {value}}}')
+    assert read_sampling(tmp_path) == SamplingDefaults()
+
+
 def test_a_top_k_of_minus_one_is_off() -> None:
     assert sampling_of({"top_k": -1})[0].top_k == 0
 

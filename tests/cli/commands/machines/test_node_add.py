@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import shutil
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from reconciler.cli.commands.machines import meeting
 from reconciler.source.yaml.documents import load
 from tests.cli.commands.machines.apart import run_apart
 from tests.needs import needing
@@ -126,3 +129,17 @@ async def test_a_new_host_key_is_taken_in_only_when_it_is_agreed_to(place: Place
 async def test_where_there_is_no_server_it_is_said(place: Place) -> None:
     status, _, err = await place.run("add", "127.0.0.1", "--port", str(free_port()), "--yes")
     assert (status, "no SSH server answers at 127.0.0.1" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "user"),
+    [("ann@studio.local", "eve", "eve"), ("ann@studio.local", None, "ann"), ("studio.local", None, "me")],
+    ids=["the option", "the words", "whoever types"],
+)
+def test_the_user_is_that_of_the_option_or_of_the_words_or_who_types(
+    monkeypatch: pytest.MonkeyPatch, words: str, option: str | None, user: str
+) -> None:
+    monkeypatch.setattr(meeting, "presented", lambda host, port: SimpleNamespace(line="a key"))
+    monkeypatch.setattr(getpass, "getuser", lambda: "me")
+    ssh, agreed = meeting.met(words, {"port": None, "user": option, "yes": True}, "add")
+    assert (ssh, agreed) == ({"host": "studio.local", "user": user, "hostKey": "a key"}, True)
