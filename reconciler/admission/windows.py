@@ -24,7 +24,7 @@ Manifests = Mapping[ObjectKey, Manifest]
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What sync windows keep out of a revision."""
+    """The changes of a revision that sync windows hold."""
 
     held: HeldChanges | None = None
     kept: Mapping[ObjectKey, Manifest | None] = field(default_factory=dict)

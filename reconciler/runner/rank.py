@@ -51,13 +51,13 @@ log = logging.getLogger("reconciler.runner")
 
 @dataclass(frozen=True)
 class _Own:
-    """What all phases of this rank have."""
+    """The values that all phases of this rank share."""
 
     config: RankConfig
     progress: ProgressPipe
     watch: Watch
     orders: SimpleQueue[dict[str, Any]] = field(default_factory=SimpleQueue)
-    """What rank 0 says; nothing on rank 0."""
+    """The orders of rank 0; empty on rank 0 itself."""
 
 
 def live(config_path: str, progress_descriptor: int | None) -> int:

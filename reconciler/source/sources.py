@@ -50,7 +50,7 @@ class Revision:
 
 
 class Source(Protocol):
-    """A source as the loop uses it. Calls do not overlap. What a source without commits lacks has a default here."""
+    """A source as the loop uses it. Calls do not overlap. The defaults are those of a source without commits."""
 
     async def read(self) -> Revision:
         """Return the current state; cheap if nothing has changed.

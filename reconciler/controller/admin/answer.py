@@ -236,7 +236,7 @@ class Admin:
         }
 
     async def _events(self, message: ListEvents) -> answers.Events:
-        # Beyond the last one is who followed the events of a store that was lost or replaced since: it begins anew.
+        # A client that is ahead of the last event followed a store that is lost or replaced since: it starts at the first.
         after = message.after if message.after <= self.parts.store.last_event() else 0
         wanted = EventFilter(after, message.limit, message.kind, message.name, message.warning, message.since)
         found = await self._until(message.wait_seconds, lambda: self.parts.store.events(wanted), bool)

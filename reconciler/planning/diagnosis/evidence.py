@@ -83,9 +83,9 @@ class Detection:
     port: str = ""
     """``node/receptacle`` or an interface."""
     peer: str = ""
-    """What is at the other end."""
+    """The other end of the cable, as ``node/receptacle``."""
     tells_symptom: bool = False
-    """Whether the text has that of the symptom."""
+    """True if the text repeats the symptom's."""
 
 
 def rank_pairs(ranks: int, ring: bool) -> list[tuple[int, int]]:

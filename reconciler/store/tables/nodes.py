@@ -1,4 +1,4 @@
-"""What is stored about nodes: those that may have an agent, and the last restart of each machine."""
+"""Tables of nodes: those that may have an agent, and the last restart of each machine."""
 
 from __future__ import annotations
 
