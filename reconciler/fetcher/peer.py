@@ -72,7 +72,7 @@ class Peer:
         try:
             with part.open("ab") as file:
                 if file.tell() > wanted.size:
-                    file.truncate(0)
+                    file.truncate(file.seek(0))
 
                 def take(piece: bytes) -> None:
                     file.write(piece)
