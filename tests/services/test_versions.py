@@ -48,14 +48,18 @@ def test_a_version_without_an_interpreter_is_none(tmp_path: Path) -> None:
 
 
 def test_what_nobody_uses_goes_and_what_a_process_was_started_from_stays(tmp_path: Path) -> None:
-    versions = made(tmp_path, "1", "2", "3", "4")
+    versions = made(tmp_path, "1", "2", "2-abcd", "3", "4")
     versions.use("4", "3")
-    words = [str(versions.python("2")), "-c", "import time; print(flush=True); time.sleep(60)"]
+    words = [str(versions.python("2-abcd")), "-c", "import time; print(flush=True); time.sleep(60)"]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as rank:
         assert rank.stdout is not None
         rank.stdout.readline()  # in the moment of its start the system shows no command line
         versions.drop_unused()
-        assert sorted(path.name for path in tmp_path.iterdir() if not path.is_symlink()) == ["2", "3", "4"]
+        assert sorted(path.name for path in tmp_path.iterdir() if not path.is_symlink()) == [
+            "2-abcd",
+            "3",
+            "4",
+        ]
         rank.kill()
 
 

@@ -48,6 +48,8 @@ def test_a_merge_patch_does_what_its_rfc_says(plain: Any, patch: Any, after: Any
         ({"a": {"b": 1}, "c": {}}, {"op": "move", "from": "/a/b", "path": "/c/d"}, {"a": {}, "c": {"d": 1}}),
         ({"a": [1]}, {"op": "copy", "from": "/a", "path": "/b"}, {"a": [1], "b": [1]}),
         ({"a/b": 1, "m~n": 2}, {"op": "test", "path": "/a~1b", "value": 1}, {"a/b": 1, "m~n": 2}),
+        ({"a/b": 1, "a~1b": 2}, {"op": "remove", "path": "/a~01b"}, {"a/b": 1}),
+        ({"a/b": 1, "a~1b": 2}, {"op": "remove", "path": "/a~1b"}, {"a~1b": 2}),
     ],
 )
 def test_a_json_patch_does_what_its_rfc_says(plain: Any, operation: Any, after: Any) -> None:
