@@ -53,6 +53,26 @@ def test_a_disk_that_takes_nothing_stops_nobody(tmp_path: Path) -> None:
     assert read_prompts(path) == PROMPTS
 
 
+@pytest.mark.parametrize("name", ["prompts.json", "usage.json"])
+def test_a_file_is_complete_when_it_takes_the_place_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path, replace = tmp_path / name, Path.replace
+    found: list[bytes] = []
+
+    def noted(draft: Path, target: Path) -> Path:
+        found.append(draft.read_bytes())
+        return replace(draft, target)
+
+    monkeypatch.setattr(Path, "replace", noted)
+    if name == "prompts.json":
+        write_prompts(path, PROMPTS)
+    else:
+        UsageFile(path, Desk(lambda: 1000.0, lambda: 1.0), known=True).save()
+    assert found == [path.read_bytes()]
+    assert orjson.loads(found[0])["version"]
+
+
 async def test_the_file_follows_a_request_that_runs_alone(tmp_path: Path) -> None:
     path, desk, request = tmp_path / "usage.json", Desk(lambda: 1000.0, lambda: 1.0), Running()
     file = UsageFile(path, desk)

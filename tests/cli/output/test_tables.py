@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reconciler.cli.commands.read.events import event_table
 from reconciler.cli.output.kind_columns import COLUMNS, headers, row
-from reconciler.cli.output.table_layout import fold, folded_table, grown, lines, plain, table
+from reconciler.cli.output.table_layout import fitting, fold, folded_table, grown, lines, plain, table
 from reconciler.resources import KINDS
 from reconciler.wire.answers import EventEntry
 from reconciler.wire.objects import Condition
@@ -107,6 +107,21 @@ def test_columns_that_do_not_fit_are_left_out_before_the_last() -> None:
     assert shown.split("\n")[0].split() == ["NAME", "STATUS"]
     shown = table(("NAME", "ONE", "STATUS"), [("n" * 70, "1" * 20, "Ready")], WIDTH)
     assert shown.split("\n")[1] == f"{'n' * 70}   {'1' * 17}…   Ready"
+
+
+@pytest.mark.parametrize(
+    ("natural", "widths"),
+    [
+        ((85, 20, 30), [85, 0, 12]),
+        ((85, 20, 10), [85, 0, 10]),
+        ((70, 10, 20, 30), [70, 8, 0, 16]),
+        ((100, 20, 30), [100, 0, 0]),
+    ],
+)
+def test_the_last_column_has_the_room_of_columns_that_are_left_out(
+    natural: tuple[int, ...], widths: list[int]
+) -> None:
+    assert fitting([["x" * size for size in natural]], WIDTH) == widths
 
 
 @pytest.mark.parametrize("text", ["two\nlines", "\x1b[31mred", "a\tb"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -324,6 +325,21 @@ def test_a_rank_that_waits_for_a_slower_one_is_not_overdue() -> None:
     world.report(FIRST, phase=Phase.LOADING, total_bytes=50_000_000_000, silent_seconds=500.0)
     world.report(SECOND, phase=Phase.WARM, silent_seconds=1000.0)
     assert world.plan().steps == ()
+
+
+@pytest.mark.parametrize(
+    ("behind", "ahead"),
+    [*itertools.pairwise((Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM))],
+)
+def test_of_ranks_that_come_up_too_slowly_the_one_that_is_furthest_behind_is_blamed(
+    behind: str, ahead: str
+) -> None:
+    world = settled()
+    world.report(FIRST, phase=ahead, age_seconds=1801.0)
+    world.report(SECOND, phase=behind, age_seconds=1801.0)
+    assert world.forming().detail == (
+        f"rank 1 on node-b is still {behind} after 1801 s, at most 1800 s are allowed"
+    )
 
 
 def test_a_group_that_serves_has_no_deadline() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import itertools
+import json
 import os
 import socket
 import threading
@@ -14,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.runner.group import control_channel
+from reconciler.runner.group import control_channel, sealed
 from reconciler.runner.process.ending import RankEnd
-from reconciler.wire.group import Join
+from reconciler.wire.codec import decode
+from reconciler.wire.group import FOLLOWER_RECEIVES, Join, Joined
 from reconciler.wire.launch import ExitCode
 from tests.runner.ranks import configs, free_addresses
 
@@ -137,3 +140,29 @@ def test_of_a_rank_that_comes_twice_the_later_connection_counts() -> None:
     config: Any = SimpleNamespace(size=3, rendezvous_seconds=1.0)
     assert control_channel._wait(door, config) == {1: admitted[1][0], 2: admitted[2][0]}
     assert [each.closed for each in connections] == [True, False, False]
+
+
+class Welcomed:
+    """A connection that notes what is sent over it."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def send(self, frame: bytes) -> None:
+        self.told.append(decode(json.loads(frame[4:]), FOLLOWER_RECEIVES))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations((1, 2, 3))))
+def test_the_ports_of_the_ring_are_in_the_order_of_ranks_in_whatever_order_they_join(
+    monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...]
+) -> None:
+    mine, *others = (Join(rank, 1, "1", "2", "weights", 41000 + rank) for rank in range(4))
+    joined = {rank: (others[rank - 1], Welcomed()) for rank in order}
+    monkeypatch.setattr(control_channel, "_listen", lambda at: contextlib.nullcontext())
+    monkeypatch.setattr(control_channel, "Door", lambda *_: Stranger())
+    monkeypatch.setattr(control_channel, "_wait", lambda door, config: joined)
+    monkeypatch.setattr(sealed, "accepting", lambda secret: None)
+    config: Any = SimpleNamespace(control="", also_control=(), secret="")
+    ring = (41000, 41001, 41002, 41003)
+    assert control_channel.lead(config, mine).ring == ring
+    assert [connection.told for _, connection in joined.values()] == [[Joined("", ring)]] * 3

@@ -172,3 +172,43 @@ def test_a_server_that_is_stopped_before_it_accepts_leaves_nothing_open(
         assert not (folder / "s").exists()
     assert server._loop.is_closed()
     assert [each.is_serving() for each in made] == [False]
+
+
+class Outlet:
+    """One connection's outgoing bytes and its writer, which note what is done with them."""
+
+    def __init__(self, stuck: str) -> None:
+        self.told: list[str] = []
+        self._stuck = stuck
+
+    async def drained(self) -> None:
+        await self._reach("drained")
+
+    def close(self) -> None:
+        self.told.append("closed")
+
+    async def wait_closed(self) -> None:
+        await self._reach("gone")
+
+    async def _reach(self, name: str) -> None:
+        if name == self._stuck:
+            await asyncio.Event().wait()
+        self.told.append(name)
+
+
+@pytest.mark.parametrize(
+    ("stuck", "told"),
+    [
+        ("", ["drained", "closed", "closed", "gone"]),
+        ("drained", []),
+        ("gone", ["drained", "closed", "closed"]),
+    ],
+)
+async def test_a_connection_is_closed_once_its_reader_has_the_rest_and_not_waited_for_endlessly(
+    monkeypatch: pytest.MonkeyPatch, stuck: str, told: list[str]
+) -> None:
+    if stuck:
+        monkeypatch.setattr(server_module, "FLUSH_SECONDS", 0.0)
+    outlet: Any = Outlet(stuck)
+    await server_module._Connection(asyncio.get_running_loop(), outlet, outlet).flush()
+    assert outlet.told == told

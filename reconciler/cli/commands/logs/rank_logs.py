@@ -100,6 +100,12 @@ def _began(row: Rank) -> Began:
     return RankId.parse(row["metadata"]["name"]), row["startedAt"]
 
 
+def _begin(body: answers.LogPiece) -> int:
+    """Return the byte at which a text begins. If the agent is too old to say so, it assumes UTF-8."""
+    begin = body.get("begin")
+    return begin if begin is not None else body["offset"] - len(body["text"].encode())
+
+
 class Source:
     """One rank's log, with the offset up to which it was read."""
 
@@ -116,7 +122,7 @@ class Source:
             return wanted.of(self.more(client))
         body = self._read(client, None)
         text = body["text"]
-        if body["offset"] > len(text.encode()):  # the text begins within a line
+        if _begin(body) > 0:  # within a line
             text = text.partition("\n")[2]
         return wanted.of([*self._lines.feed(text), *self.more(client)])
 

@@ -201,8 +201,11 @@ def _answer(client: Client, question: Any) -> str:
 
 
 def _rank_log(client: Client, id: RankId) -> str:
-    text = str(client.ask(ReadRankLog(id, LOG_BYTES))["text"])
-    return _from_a_line(text) if len(text.encode()) > LOG_BYTES - 4 else text
+    body = client.ask(ReadRankLog(id, LOG_BYTES))
+    text, begin = body["text"], body.get("begin")
+    if begin is None:  # an older agent: what it cuts lacks at most three bytes of a character at either end
+        return _from_a_line(text) if len(text.encode()) >= LOG_BYTES - 6 else text
+    return _from_a_line(text) if begin > 0 else text
 
 
 def _end_of_log(settings: Settings, service: str) -> str:

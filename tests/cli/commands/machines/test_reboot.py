@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from reconciler.cli.commands.machines.reboot import _unserved
 from tests.cli import bodies
 from tests.cli.commands.write.test_manifests import ROOT
 from tests.cli.commands.write.test_writing import (
@@ -102,6 +104,15 @@ def test_it_ends_when_everything_is_served_again_and_not_before(cli: Cli, moving
     assert "node/node-b restarted\n" in result.out
     assert "timed out after 0.4 s: all are back; tiny/0: rank 1 is loading" in result.err
     assert "the restarts continue without this command" in result.err
+
+
+@pytest.mark.parametrize("busy", [None, 0, 1, 2])
+def test_every_deployment_is_waited_for(busy: int | None) -> None:
+    items = [bodies.item("ModelDeployment", name, {}) for name in ("big", "small", "tiny")]
+    if busy is not None:
+        items[busy]["status"]["conditions"] = bodies.conditions(ready=False, message="it is loading")
+    client: Any = SimpleNamespace(ask=lambda message: {"items": items})
+    assert _unserved(client) == ("" if busy is None else "all are back; it is loading")
 
 
 def test_what_is_not_served_meanwhile_needs_force(cli: Cli, watched: Controller, home: Path) -> None:

@@ -6,10 +6,13 @@ import stat
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reconciler.cli.commands.support.support import LOG_BYTES
+from reconciler.cli.commands.support.support import LOG_BYTES, _rank_log
+from reconciler.wire.admin import ReadRankLog
+from reconciler.wire.launch import RankId
 from tests.cli.conftest import Cli
 from tests.cli.live import Live, live, manifest
 
@@ -99,3 +102,38 @@ def test_a_log_whose_beginning_is_left_out_begins_with_a_whole_line(
     found = contents(file)["logs/controller.log"]
     assert "mine" not in found
     assert found.endswith("the disk is full\n")
+
+
+class Node:
+    """Has the end of a rank's log. An older agent does not say where the text begins."""
+
+    def __init__(self, content: bytes, begin: int | None) -> None:
+        self._text = content.decode(errors="replace")
+        self._begin = begin
+
+    def ask(self, message: ReadRankLog) -> dict[str, Any]:
+        return {"text": self._text, "offset": 10 * LOG_BYTES, "node": "a", "begin": self._begin}
+
+
+@pytest.mark.parametrize(
+    ("length", "begin", "whole"),
+    [
+        (LOG_BYTES, 0, True),
+        (LOG_BYTES, 1, False),
+        (LOG_BYTES - 6, 3, False),
+        (100, None, True),
+        (LOG_BYTES - 7, None, True),
+        (LOG_BYTES - 6, None, False),
+        (LOG_BYTES, None, False),
+    ],
+)
+def test_a_rank_s_log_begins_with_a_whole_line(length: int, begin: int | None, whole: bool) -> None:
+    """Of a log that is cut, up to three bytes of a character are left out at either end."""
+    content = b"password: plain words of mine\n".ljust(length, b"x")
+    node: Any = Node(content, begin)
+    assert ("mine" in _rank_log(node, RankId("tiny", 0, 3, 0))) is whole
+
+
+def test_a_whole_log_of_a_rank_has_its_first_line_whatever_its_bytes_are() -> None:
+    node: Any = Node(b"one\n" + b"\xfc" * (LOG_BYTES // 2), 0)
+    assert _rank_log(node, RankId("tiny", 0, 3, 0)).startswith("one\n")
