@@ -141,6 +141,21 @@ def test_what_is_typed_is_text_and_no_pattern() -> None:
     assert time.monotonic() - began < 1
 
 
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Straße", "Hohe Straße 1"),
+        ("Straße", "HOHE STRASSE 1"),
+        ("STRASSE", "Hohe Straße 1"),
+        ("ΛΟΓΟΣ", "ο λόγος: λογος"),
+        ("ﬁle", "FILE not found"),
+    ],
+)
+def test_a_word_is_found_in_whatever_case_it_and_the_line_are(query: str, text: str) -> None:
+    assert has_all(text, words_of(query))
+    assert any(on for _, on in marked(text, words_of(query)))
+
+
 @given(st.text(max_size=60), st.text(max_size=12))
 def test_a_marked_text_is_the_whole_text(text: str, query: str) -> None:
     words = words_of(query)

@@ -11,6 +11,7 @@ import pytest
 from reconciler.console.pages import PAGES, Page, Pages
 from reconciler.console.snapshot import Snapshot
 from reconciler.console.view.deployment import deployment, spec_lines
+from reconciler.console.view.history import commit
 from reconciler.console.view.incident import stories
 from reconciler.console.view.node import node
 from reconciler.console.view.overview import overview
@@ -249,6 +250,44 @@ def commit_of(of: str) -> dict[str, Any]:
         "objects": [{"object": of, "action": "changed"}],
         "objectsLeftOut": 0,
     }
+
+
+def minute(number: int) -> str:
+    return f"2025-11-25T00:0{number}:00Z"
+
+
+@pytest.mark.parametrize("branch", ["main", "operations"])
+@pytest.mark.parametrize(
+    ("later", "followed"),
+    [
+        ((), [1, 2, 3, 4, 5]),
+        (((3, "large"),), [1, 2]),
+        (((3, "large"), (5, "large")), [1, 2]),
+        (((2, "other"), (4, "large"), (5, "large")), [1, 2, 3]),
+        (((2, "other"), (3, "other")), [1, 2, 3, 4, 5]),
+    ],
+)
+def test_the_page_of_a_commit_ends_with_the_next_commit_of_the_same_object(
+    later: tuple[tuple[int, str], ...], followed: list[int], branch: str
+) -> None:
+    own = {**commit_of("modeldeployment/large"), "branch": branch, "time": minute(1)}
+    newer = [
+        {**commit_of(f"modeldeployment/{name}"), "revision": str(at) * 40, "time": minute(at)}
+        for at, name in later
+    ]
+    snapshot = recorded("four-macs")
+    event = {**snapshot.events[0], "object": "modeldeployment/large"}
+    events: list[Any] = [
+        {**event, "time": minute(at), "revision": own["revision"] if at == 1 else None} for at in range(6)
+    ]
+    shown: Any = {**own, "message": "", "files": [], "undo": [], "acts": []}
+
+    found = commit(
+        replace(snapshot, commits=commits(*reversed(newer), own), events=tuple(events), answer=shown)
+    )
+
+    assert not isinstance(found, str)
+    assert [each["time"] for each in found.did] == [minute(at) for at in followed]
 
 
 def test_a_change_that_waits_is_told_of_with_its_window_its_end_and_the_command_that_lets_it_in() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reconciler.controller.fronts import routes_for
 from reconciler.state import NodeName
+from reconciler.wire.front import HookSecret
 from reconciler.wire.generation import Backend, Machine, Route, Routes
 
 FAR = Machine("10.0.0.3", 22, "me", "ssh-ed25519 AAAA")
@@ -19,3 +20,9 @@ def test_a_gateway_reaches_its_own_ranks_directly_and_none_of_the_controllers_ma
     found = routes_for(NodeName("studio-2"), routes)
     assert [(each.replica, each.machine) for each in found.routes[0].backends] == [(1, None), (2, FAR)]
     assert (found.sequence, found.listen) == (7, "0.0.0.0:8400")
+
+
+def test_a_gateway_on_a_node_answers_no_webhook_for_its_secret_is_on_the_controllers_machine() -> None:
+    routes = Routes(1, 7, "0.0.0.0:8400", 60.0, nodes=("studio-2",), hook=HookSecret(file="/etc/secret"))
+    found = routes_for(NodeName("studio-2"), routes)
+    assert (found.hook, found.gateway) == (None, "studio-2")

@@ -363,6 +363,20 @@ def test_a_person_is_asked_in_the_name_of_what_is_to_be_mended_whatever_the_inci
     assert message == "silent hang (C9) needs a person: look at its fans; see: reconciler incidents 1"
 
 
+def test_each_message_that_a_person_is_needed_names_the_fault_that_it_is_for() -> None:
+    log = running()
+    messages = []
+    for fault, person in ((C2, "start it in Recovery mode"), (C11, "restart it"), (C9, "look at its fans")):
+        log.look(trouble(fault, person), after=1)
+        messages.append(incidents.event(log.the(), Occasion.PERSON_NEEDED, 5.0).message)
+    assert [occasion for _, occasion in log.occasions] == [Occasion.OPENED, *[Occasion.PERSON_NEEDED] * 3]
+    assert messages == [
+        "RDMA disabled (C2) needs a person: start it in Recovery mode; see: reconciler incidents 1",
+        f"{C11.title} (C11) needs a person: restart it; see: reconciler incidents 1",
+        "silent hang (C9) needs a person: look at its fans; see: reconciler incidents 1",
+    ]
+
+
 def test_occasions_are_events_whose_keys_tell_them_once() -> None:
     log = running()
     log.look(trouble(C2, person="press the power button"))

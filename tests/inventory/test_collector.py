@@ -322,6 +322,34 @@ async def test_a_node_no_longer_watched_is_forgotten(watched: Watched) -> None:
     assert watched.collector.nodes() == {}
 
 
+@pytest.mark.parametrize("leaving", [("a",), ("a", "b"), ("b", "c"), ("a", "b", "c")])
+async def test_every_node_that_leaves_is_dialled_no_more(leaving: tuple[str, ...]) -> None:
+    names = frozenset(map(NodeName, "abc"))
+    dialled: set[NodeName] = set()
+    all_dialled = asyncio.Event()
+    given_up: set[NodeName] = set()
+
+    async def dial(name: NodeName) -> AgentConnection:
+        dialled.add(name)
+        if dialled == names:
+            all_dialled.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.add(name)
+        raise AssertionError("nobody sets it")
+
+    collector = Collector(LocalMachines(dial=dial), time.time, lambda: None)
+    collector.watch(names, ())
+    async with asyncio.timeout(WAIT_SECONDS):
+        await all_dialled.wait()
+    collector.watch(names.difference(leaving), ())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert given_up == set(leaving)
+    await collector.close()
+
+
 @pytest.mark.parametrize(
     ("failure", "probed_in_vain"),
     [(Refused("Malformed", "it runs no tools"), False), (Silent("no answer"), True)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import signal
 import tarfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from reconciler.remote.runtime.managed import Managed
 from reconciler.remote.runtime.wheelhouse import Pack, Wheelhouse
 from reconciler.remote.ssh.channels import Completed
 from tests.agent.bench import soon
+from tests.processes import gone
 
 from .supplies import here, recipe
 
@@ -150,6 +152,14 @@ async def test_who_waits_for_another_process_to_fill_the_folder_holds_up_nothing
     assert inside == ["filled"] * 2
 
 
+async def test_the_folder_belongs_to_one_process_for_as_long_as_that_fills_it(tmp_path: Path) -> None:
+    with (tmp_path / ".lock").open("w") as other:
+        async with wheelhouse._alone(tmp_path):
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 async def test_another_process_that_takes_too_long_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +232,26 @@ async def test_a_download_that_takes_too_long_is_ended_and_named(
     with pytest.raises(Refused, match=r"^mlx==1\.0: uv did not end within 0\.05 s$") as refused:
         await wheelhouse._uv(recipe(), ("pip",), "mlx==1.0")
     assert refused.value.code == "RuntimeUnavailable"
+
+
+async def test_a_download_that_is_given_up_is_ended_with_what_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uv, child = tmp_path / "uv", tmp_path / "child"
+    uv.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {child}.new && mv {child}.new {child}\nwait\n")
+    uv.chmod(0o755)
+    monkeypatch.setattr(wheelhouse, "find_uv_bin", lambda: str(uv))
+    getting = asyncio.create_task(wheelhouse._uv(recipe(), ("pip",), "mlx==1.0"))
+    await soon(child.exists)
+    getting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await getting
+    pid = int(child.read_text())
+    try:
+        await soon(lambda: gone(pid))
+    finally:
+        if not gone(pid):
+            os.kill(pid, signal.SIGKILL)
 
 
 async def test_what_uv_says_first_and_last_is_passed_on(

@@ -15,6 +15,7 @@ from reconciler.status import Snapshots, statuses
 from reconciler.status.events import transitions
 from reconciler.wire.weights import FailedExamination, RankShare
 from tests.worlds import World, deployment, model, node, settled
+from tests.zones import ZONES, in_zone
 
 KEY = ObjectKey("Model", "tiny")
 ONCE = FailedExamination("it took longer than 120 s", 1, since=3600.0, again=3630.0)
@@ -43,11 +44,13 @@ def snapshots(**says: Any) -> Snapshots:
     return Snapshots(world.desired(), Observed(nodes), world.memory(), world.plan(), world.now)
 
 
+@pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize(("failure", "text"), [(ONCE, TEXT_ONCE), (OFTEN, TEXT_OFTEN)], ids=["once", "often"])
 def test_a_failed_examination_is_a_condition_with_its_reason_its_time_and_the_next(
-    failure: FailedExamination, text: str
+    failure: FailedExamination, text: str, zone: str
 ) -> None:
-    found = statuses(snapshots(shares={}, examination=failure), {})[KEY]
+    with in_zone(zone):
+        found = statuses(snapshots(shares={}, examination=failure), {})[KEY]
     condition = found.condition("ExaminationFailed")
     assert condition is not None
     assert (condition.status, condition.reason) == (True, "ExaminationFailed")

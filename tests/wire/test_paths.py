@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import tempfile
 from pathlib import Path
@@ -41,3 +42,14 @@ def test_the_longest_path_can_be_bound_and_a_longer_one_names_the_remedy() -> No
             ValueError, match="has 104 bytes, the most is 103: choose a shorter RECONCILER_HOME"
         ):
             rank_socket(str(deep) + "d", ID)
+
+
+@pytest.mark.parametrize("letter", ["d", "ü", "家", "😀"])
+def test_the_length_of_a_path_is_counted_in_bytes_whatever_the_language_of_the_home(letter: str) -> None:
+    room = SOCKET_PATH_BYTES_MAX - len(rank_socket("/", ID)) - 1
+    letters, rest = divmod(room, len(os.fsencode(letter)))
+    home = f"/{letter * letters}{'d' * rest}"
+
+    assert len(os.fsencode(rank_socket(home, ID))) == SOCKET_PATH_BYTES_MAX
+    with pytest.raises(ValueError, match="has 104 bytes, the most is 103"):
+        rank_socket(f"{home}d", ID)

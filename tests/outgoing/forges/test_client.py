@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
 
+import httpx2
 import pytest
 
 from reconciler.errors import Invalid, Refused, Unreachable
 from reconciler.outgoing.forges.client import ATTEMPTS_MAX, MARKER, Forge, open_forge
-from reconciler.outgoing.forges.interface import PullRequest, place
+from reconciler.outgoing.forges.interface import INTERFACES, PullRequest, place
 from reconciler.resources.git_repository import GitRepositorySpec
 
 from .double import TOKEN, ForgeDouble, forge_double
@@ -91,6 +92,39 @@ async def test_a_forge_that_fails_is_asked_a_few_times_and_given_up(
     with pytest.raises(Unreachable, match="it answered with 503"):
         await forge.show(COMMIT, "success", "ready")
     assert len(double.calls) == 3 + ATTEMPTS_MAX
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        httpx2.ConnectError,
+        httpx2.ConnectTimeout,
+        httpx2.ReadTimeout,
+        httpx2.ReadError,
+        httpx2.RemoteProtocolError,
+    ],
+)
+async def test_a_connection_that_breaks_once_is_tried_again_and_one_that_always_breaks_is_given_up(
+    fault: type[httpx2.TransportError],
+) -> None:
+    asked: list[str] = []
+    broken = 1
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.path)
+        if len(asked) <= broken:
+            raise fault("it broke")
+        return httpx2.Response(201, json={})
+
+    client = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    forge = Forge(INTERFACES["github"], "https://forge", "team/cluster", client, wait_seconds_max=0.01)
+    await forge.show(COMMIT, "pending", "seen")
+    assert len(asked) == 2
+    broken = len(asked) + 20
+    with pytest.raises(Unreachable, match=fault.__name__):
+        await forge.show(COMMIT, "success", "ready")
+    assert len(asked) == 2 + ATTEMPTS_MAX
+    await forge.close()
 
 
 async def test_a_refusal_is_not_tried_again_and_holds_no_token(double: ForgeDouble) -> None:

@@ -414,3 +414,16 @@ def test_while_news_of_a_fetch_are_awaited_no_other_machine_asks_the_hub() -> No
     assert fetches(world.plan()) == []
     world.writes = {}
     assert fetches(world.plan()) == ["node-0"]
+
+
+@pytest.mark.parametrize("first", ["pipeline", "tensor"])
+def test_a_node_that_one_deployment_needs_in_full_gets_all_whatever_the_order_of_their_names(
+    first: str,
+) -> None:
+    second = "tensor" if first == "pipeline" else "pipeline"
+    deployments = (deployment("a", strategy=first), deployment("b", strategy=second))
+    world = agents(World([node("node-0"), node("node-1"), hub_model(), *deployments]))
+
+    asked = [(step.node, step.only) for step in world.plan().steps if isinstance(step, FetchWeights)]
+
+    assert asked == [("node-0", None)]
