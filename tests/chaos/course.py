@@ -153,8 +153,9 @@ def _lasting(made: Cluster) -> Iterator[tuple[str, int, int]]:
     for pid, line in processes.items():
         node = next((name for name in NODES if f"/machines/{name}/" in line), "")
         words = line.split()
-        if words[-1:] in (["controller"], ["gateway"]):
-            yield words[-1], pid, 0
+        service = next((word for word in words if word in JUDGED), "")
+        if service and "-m" in words:
+            yield service, pid, 0
         elif ".pyz serve" in line and not line.startswith("/bin/sh"):
             ranks = [each for each in processes.values() if f"/machines/{node}/" in each and RANK in each]
             yield f"agent of {node}", pid, len(ranks)
