@@ -16,11 +16,11 @@ import pytest
 
 from reconciler.errors import Refused, Unreachable
 from reconciler.remote.bootstrap.actions import Action, Run
+from reconciler.remote.commands import Completed
 from reconciler.remote.nodes import bootstrap, node_over_ssh
 from reconciler.remote.nodes.bootstrap import BootstrapPlan
 from reconciler.remote.nodes.node_over_ssh import SshNode
 from reconciler.remote.runtime.agent_file import Bundle
-from reconciler.remote.ssh.channels import Completed
 from reconciler.wire.launch import RankId
 from reconciler.wire.node import Done, HeldBy, NodeReport, Observe, Shutdown, StartRank
 from tests.agent.bench import RANK, Bench, alive, program, until

@@ -15,10 +15,10 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from reconciler.errors import Refused, Unreachable
+from reconciler.remote.commands import Completed
 from reconciler.remote.runtime.build import Build
 from reconciler.remote.runtime.pinned_versions import Recipe
 from reconciler.remote.runtime.wheelhouse import Pack
-from reconciler.remote.ssh.channels import Completed
 from tests.remote.supplies import recipe
 
 SMALL = replace(recipe(), wheels=(), imports=("json",))

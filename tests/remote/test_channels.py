@@ -11,8 +11,9 @@ from typing import Any
 import asyncssh
 import pytest
 
+from reconciler.remote.commands import Completed
 from reconciler.remote.ssh import channels
-from reconciler.remote.ssh.channels import OUTPUT_BYTES_MAX, Completed, TooLong, hold, open_stream, run
+from reconciler.remote.ssh.channels import OUTPUT_BYTES_MAX, TooLong, hold, open_stream, run
 from tests.agent.bench import SOON_SECONDS, soon
 
 from .server import USER, Channel, Server, client_key, server

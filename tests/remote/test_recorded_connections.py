@@ -18,10 +18,11 @@ import tenacity
 from reconciler.errors import Refused, Unreachable
 from reconciler.remote import relay, rpc
 from reconciler.remote.agent_connection import AgentConnection
+from reconciler.remote.commands import Completed
 from reconciler.remote.nodes import local
 from reconciler.remote.nodes.local import LocalNode
 from reconciler.remote.ssh import channels, connection
-from reconciler.remote.ssh.channels import Completed, Held
+from reconciler.remote.ssh.channels import Held
 from reconciler.remote.ssh.connection import Connection, ends
 from reconciler.remote.ssh.jumps import JumpChain
 from reconciler.remote.ssh.last_addresses import LastAddresses
@@ -607,65 +608,41 @@ def test_every_life_of_a_served_connection_is_as_recorded(monkeypatch: pytest.Mo
 # --- a node on this machine ---
 
 
-class Starter:
-    """The process that starts an agent."""
-
-    def __init__(self, status: int | None, words: bytes, ends_at_all: bool = True) -> None:
-        self.returncode, self.words, self.ends_at_all, self.pid = status, words, ends_at_all, 7
-
-    async def communicate(self) -> tuple[bytes, bytes]:
-        if self.returncode is None:
-            await asyncio.sleep(999)
-        return b"", self.words
-
-    async def wait(self) -> None:
-        await asyncio.sleep(0 if self.ends_at_all else 999)
-
-
 def test_every_start_of_an_agent_here_is_as_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lines = []
-    killed: list[Any] = []
-
-    def kill(pid: int, number: int) -> None:
-        killed.append((pid, int(number)))
-        raise ProcessLookupError
-
-    monkeypatch.setattr(local, "os", SimpleNamespace(killpg=kill))
     node = LocalNode("a", tmp_path, Path("/m"), Path("/r"), Path("/rp"), Path("/ap"), Path("/b.pyz"), 4.0)
+    ends = (
+        Completed(0, "", ""),
+        Completed(75, "", "w"),
+        Completed(77, "", " fenced\n"),
+        Completed(1, "", "words"),
+        Completed(-9, "", ""),
+        TimeoutError(),
+        OSError(errno.ENOENT, "none"),
+    )
     for log in ("", "one\n" + "x" * 3000 + "\nlast\n"):
         (tmp_path / "agent.log").write_text(log)
-        for status, words, lasting in (
-            (0, b"", True),
-            (75, b"w", True),
-            (77, b" fenced\n", True),
-            (1, b"words", True),
-            (None, b"", True),
-            (None, b"", False),
-            (-9, b"", True),
-            (None, None, True),
-        ):
+        for end in ends:
             loop, said, asked = virtual(), [], []  # type: ignore[var-annotated]
 
             async def start(
                 *command: str,
-                words: Any = words,
-                status: Any = status,
-                lasting: bool = lasting,
+                timeout: float,  # noqa: ASYNC109 - as run_locally
+                end: Completed | OSError = end,
                 asked: list[Any] = asked,
-                **given: Any,
-            ) -> Starter:
-                asked.append((command, given["start_new_session"]))
-                if words is None:
-                    raise OSError(errno.ENOENT, "none")
-                return Starter(status, words, lasting)
+            ) -> Completed:
+                asked.append([*command, f"{timeout:g}"])
+                if isinstance(end, OSError):
+                    raise end
+                return end
 
-            monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+            monkeypatch.setattr(local, "run_locally", start)
             loop.call_soon(
                 lambda loop=loop, said=said: loop.create_task(noted(node.start_agent(5), said, "start"))
             )
             loop.run(START + 60.0)
             lines.append(
-                f"{status} {lasting:d} {name([each.replace(str(tmp_path), 'HOME') for each in said]) if not log else said[0].split()[1]} {name([[word.replace(str(tmp_path), 'HOME') for word in command] for command, _ in asked])} {killed}"
+                f"{end!r} {name([each.replace(str(tmp_path), 'HOME') for each in said]) if not log else said[0].split()[1]} {name([[word.replace(str(tmp_path), 'HOME') for word in command] for command in asked])}"
             )
             loop.close()
     compare(RECORDED / "local-starts.txt", lines)

@@ -21,6 +21,7 @@ from reconciler.remote.bootstrap import profile, survey
 from reconciler.remote.bootstrap.actions import Action, Build, Run, Write
 from reconciler.remote.bootstrap.profile import MARK, Profile
 from reconciler.remote.bootstrap.service import Keeper, script
+from reconciler.remote.commands import Completed
 from reconciler.remote.nodes import bootstrap, front, introduction, node_over_ssh, scripts
 from reconciler.remote.nodes.front import Front, FrontFiles
 from reconciler.remote.nodes.local import ANOTHER_SERVES, FENCED
@@ -31,7 +32,7 @@ from reconciler.remote.runtime.agent_file import Bundle
 from reconciler.remote.runtime.pinned_versions import PLATFORMS, Recipe
 from reconciler.remote.runtime.wheelhouse import Pack
 from reconciler.remote.ssh import jumps
-from reconciler.remote.ssh.channels import Completed, TooLong
+from reconciler.remote.ssh.channels import TooLong
 from reconciler.remote.ssh.jumps import JumpChain
 from reconciler.remote.ssh.login_shell import ShellFailed
 from reconciler.resources import Access, SshAccess

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import random
 import subprocess
@@ -22,6 +21,7 @@ from reconciler.remote.bootstrap.actions import Action, Place, Run, Write
 from reconciler.remote.bootstrap.profile import MARK, Profile
 from reconciler.remote.bootstrap.service import Keeper
 from reconciler.remote.bootstrap.survey import Survey
+from reconciler.remote.commands import Completed
 from reconciler.remote.ssh import last_addresses, login_shell, obstacles
 from reconciler.resources import SshAccess
 from reconciler.services import machine, versions
@@ -279,49 +279,28 @@ def test_obstacles_are_told_as_recorded() -> None:
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGqFkW1GJbuU3nfpHS4tJgZKHfVkU3TLVdEp2GQ3dFdT"
 
 
-class Asking:
-    """A process of ``ssh`` that says something, or does not end."""
-
-    def __init__(self, said: bytes | None) -> None:
-        self.said, self.killed = said, False
-
-    async def communicate(self) -> tuple[bytes, bytes]:
-        if self.said is None:
-            raise TimeoutError
-        return b"", self.said
-
-    def kill(self) -> None:
-        self.killed = True
-
-    async def wait(self) -> None:
-        assert self.killed
-
-
 async def test_ssh_is_asked_whether_it_reaches_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
-    answers: list[Any] = []
+    answers: list[str | OSError] = []
 
-    async def start(*words: str, **given: Any) -> Asking:
+    async def run(*words: str, timeout: float) -> Completed:  # noqa: ASYNC109 - as run_locally
         asked.append(words)
         answer = answers.pop(0)
         if isinstance(answer, OSError):
             raise answer
-        return Asking(answer)
+        return Completed(255, "", answer)
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    monkeypatch.setattr(obstacles, "run_locally", run)
     lines = []
-    for said, port, user in product(
-        (
-            b"ada@x: Permission denied (publickey).",
-            b"Host key verification failed.",
-            b"timed out",
-            b"",
-            None,
-            OSError("no ssh"),
-        ),
-        (None, 22),
-        ("", "ada"),
-    ):
+    each: tuple[str | OSError, ...] = (
+        "ada@x: Permission denied (publickey).",
+        "Host key verification failed.",
+        "timed out",
+        "",
+        TimeoutError(),
+        OSError("no ssh"),
+    )
+    for said, port, user in product(each, (None, 22), ("", "ada")):
         answers.append(said)
         lines.append(f"{await obstacles.ssh_reaches('mini', port, user)} {' '.join(asked[-1])}")
     compare(RECORDED / "ssh-reaches.txt", lines)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import signal
 import tarfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,13 +15,12 @@ import pytest
 
 from reconciler.errors import Refused
 from reconciler.remote.bootstrap.profile import Profile
+from reconciler.remote.commands import Completed
 from reconciler.remote.runtime import wheelhouse
 from reconciler.remote.runtime.build import python_of
 from reconciler.remote.runtime.managed import Managed
 from reconciler.remote.runtime.wheelhouse import Pack, Wheelhouse
-from reconciler.remote.ssh.channels import Completed
 from tests.agent.bench import soon
-from tests.processes import gone
 
 from .supplies import here, recipe
 
@@ -232,26 +230,6 @@ async def test_a_download_that_takes_too_long_is_ended_and_named(
     with pytest.raises(Refused, match=r"^mlx==1\.0: uv did not end within 0\.05 s$") as refused:
         await wheelhouse._uv(recipe(), ("pip",), "mlx==1.0")
     assert refused.value.code == "RuntimeUnavailable"
-
-
-async def test_a_download_that_is_given_up_is_ended_with_what_it_has_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    uv, child = tmp_path / "uv", tmp_path / "child"
-    uv.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {child}.new && mv {child}.new {child}\nwait\n")
-    uv.chmod(0o755)
-    monkeypatch.setattr(wheelhouse, "find_uv_bin", lambda: str(uv))
-    getting = asyncio.create_task(wheelhouse._uv(recipe(), ("pip",), "mlx==1.0"))
-    await soon(child.exists)
-    getting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await getting
-    pid = int(child.read_text())
-    try:
-        await soon(lambda: gone(pid))
-    finally:
-        if not gone(pid):
-            os.kill(pid, signal.SIGKILL)
 
 
 async def test_what_uv_says_first_and_last_is_passed_on(

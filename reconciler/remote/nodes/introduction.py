@@ -12,9 +12,9 @@ import asyncssh
 
 from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.remote.bootstrap.profile import MARK, pairs
+from reconciler.remote.commands import Completed, run_locally
 from reconciler.remote.runtime.agent_file import Bundle
 from reconciler.remote.ssh import obstacles
-from reconciler.remote.ssh.channels import Completed
 from reconciler.remote.ssh.connection import KEY_ALGORITHMS, fingerprint
 from reconciler.resources import Access, SshAccess
 
@@ -111,17 +111,11 @@ async def examine(access: SshAccess, script: str, words: tuple[str, ...], second
 
 async def examine_here(script: str, words: tuple[str, ...], seconds: float) -> str:
     """Run the script on this machine, as ``examine`` does elsewhere. Raises ``Silent``, ``Refused``."""
-    running = await asyncio.create_subprocess_exec(
-        "/bin/sh", "-c", script, "examine", *words,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
     try:
-        async with asyncio.timeout(seconds):
-            out, err = (part.decode("utf-8", "replace") for part in await running.communicate())
+        done = await run_locally("/bin/sh", "-c", script, "examine", *words, timeout=seconds)
     except TimeoutError:
-        running.kill()
         raise Silent(f"the examination did not end within {seconds:g} s") from None
-    return _printed("localhost", Completed(running.returncode or 0, out, err))
+    return _printed("localhost", done)
 
 
 def _printed(host: str, done: Completed) -> str:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.errors import Refused, Silent, Unreachable
 from reconciler.remote.agent_connection import AgentConnection
+from reconciler.remote.commands import run_locally
 from reconciler.remote.runtime.build import Pruned
 from reconciler.wire.paths import agent_socket
 from reconciler.wire.shortage import explained
 
 START_SECONDS = 10.0
 DIAL_SECONDS = 5.0
-KILLED_SECONDS = 5.0
-"""The longest wait for the end of a killed starter."""
 ANOTHER_SERVES = 75
 FENCED = 77
 _TAIL_BYTES = 2000
@@ -69,30 +65,16 @@ class LocalNode:
         serve = (str(self.agent_python), "-I", str(self.bundle), "serve", "--detach", "--node", self.name)
         command = [*serve, *(str(word) for place in places.items() for word in place)]
         try:
-            starter = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise Unreachable(explained(f"cannot start the agent of {self.name}: {error}")) from error
-        try:
-            async with asyncio.timeout(self.start_seconds):
-                _, output = await starter.communicate()
+            starter = await run_locally(*command, timeout=self.start_seconds)
         except TimeoutError:
-            with suppress(ProcessLookupError):
-                os.killpg(starter.pid, signal.SIGKILL)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(KILLED_SECONDS):
-                    await starter.wait()
             reason = f"not serving after {self.start_seconds:g} s"
             raise Unreachable(self._failure(reason)) from None
-        words = output.decode("utf-8", "replace").strip()[-_TAIL_BYTES:]
-        if starter.returncode == FENCED:
+        except OSError as error:
+            raise Unreachable(explained(f"cannot start the agent of {self.name}: {error}")) from error
+        words = starter.err.strip()[-_TAIL_BYTES:]
+        if starter.status == FENCED:
             raise Refused("Fenced", words)
-        if starter.returncode not in (0, ANOTHER_SERVES):
+        if starter.status not in (0, ANOTHER_SERVES):
             raise Unreachable(self._failure(explained(words)))
 
     def _failure(self, reason: str) -> str:

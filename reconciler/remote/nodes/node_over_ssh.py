@@ -24,13 +24,14 @@ from reconciler.remote.bootstrap.actions import Place, Run, Write, start
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import node_folder, script, script_path, service_name, words_path
 from reconciler.remote.bootstrap.survey import Survey
+from reconciler.remote.commands import Completed
 from reconciler.remote.gateway_key import ensure_line, public_key, relay_line, without_key
 from reconciler.remote.runtime.agent_file import Bundle
 from reconciler.remote.runtime.build import Pruned
 from reconciler.remote.runtime.managed import Managed
 from reconciler.remote.runtime.wheelhouse import Tell
 from reconciler.remote.ssh import jumps
-from reconciler.remote.ssh.channels import Completed, Held, TooLong, hold, open_stream, run
+from reconciler.remote.ssh.channels import Held, TooLong, hold, open_stream, run
 from reconciler.remote.ssh.connection import CONNECT_SECONDS, Connection, ends
 from reconciler.remote.ssh.last_addresses import LastAddresses
 from reconciler.remote.ssh.login_shell import REMEDY, ShellFailed

@@ -19,7 +19,7 @@ from .pinned_versions import Recipe
 from .wheelhouse import Pack, Tell
 
 if TYPE_CHECKING:  # the module loads asyncssh, which a cluster on one machine does not need
-    from reconciler.remote.ssh.channels import Completed
+    from reconciler.remote.commands import Completed
 
 PIECE_BYTES = 4 * 2**20
 """The bytes that are sent at a time: arrived pieces are not sent again."""

@@ -16,7 +16,6 @@ import hashlib
 import io
 import os
 import shutil
-import signal
 import sys
 import tarfile
 import tempfile
@@ -28,14 +27,13 @@ from pathlib import Path
 from uv import find_uv_bin
 
 from reconciler.errors import Refused
+from reconciler.remote.commands import run_locally
 
 from .pinned_versions import Recipe, engine_files
 
 UV_SECONDS = 900.0
 """Time limit for one part: some have hundreds of megabytes."""
 LOCK_LOOK_SECONDS = 0.5
-KILLED_SECONDS = 5.0
-"""The longest wait for the end of a killed uv."""
 RECIPES_KEPT = 2
 """Recipes to keep for each platform, so that going back needs no download."""
 _WORDS = 300
@@ -189,30 +187,12 @@ def _archive(tree: Path, draft: Path, final: Path) -> Path:
 async def _uv(recipe: Recipe, words: Sequence[str], what: str) -> None:
     """Run uv, which trusts the certificates of this system unless its settings say otherwise. Raises ``Refused`` with
     its output."""
-    process = await asyncio.create_subprocess_exec(
-        find_uv_bin(),
-        *words,
-        env={"UV_SYSTEM_CERTS": "1", **os.environ, "NO_COLOR": "1", **recipe.platform.environment},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
+    environment = {"UV_SYSTEM_CERTS": "1", **os.environ, "NO_COLOR": "1", **recipe.platform.environment}
     try:
-        async with asyncio.timeout(UV_SECONDS):
-            _, output = await process.communicate()
+        done = await run_locally(find_uv_bin(), *words, timeout=UV_SECONDS, environment=environment)
     except TimeoutError:
         raise Refused("RuntimeUnavailable", f"{what}: uv did not end within {UV_SECONDS:g} s") from None
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(KILLED_SECONDS):
-                    await process.wait()
-    if process.returncode != 0:
-        lines = [
-            " ".join(line.split()) for line in output.decode("utf-8", "replace").splitlines() if line.strip()
-        ]
+    if done.status != 0:
+        lines = [" ".join(line.split()) for line in done.err.splitlines() if line.strip()]
         text = "; ".join(line[:_WORDS] for line in (*lines[:1], *lines[1:][-1:]))
         raise Refused("RuntimeUnavailable", f"the controller cannot get {what}: {text}")

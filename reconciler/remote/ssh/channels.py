@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import asyncssh
+
+from reconciler.remote.commands import Completed
 
 from .login_shell import ERR_MARK, OUT_MARK, Output, ShellFailed, command_line
 
@@ -22,16 +23,6 @@ OUTPUT_BYTES_MAX = 1024 * 1024
 """The most output of a command, for each stream. A command that prints more is ended."""
 STREAM_BYTES_MAX = 256 * 1024
 """The most bytes that are read ahead; beyond that, the other side has to wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """A command that has ended."""
-
-    status: int
-    """Its exit status, or 128 plus the number of the signal that ended it."""
-    out: str
-    err: str
 
 
 class TooLong(Exception):

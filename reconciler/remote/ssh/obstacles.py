@@ -7,13 +7,13 @@ then. Local Network Privacy (Apple TN3179) fails connections of some programs wi
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import re
 from collections.abc import Collection
 
 from reconciler.errors import Barred
 from reconciler.planning.diagnosis.rules import DISK_LOCKED, LOCAL_NETWORK, NO_LOCAL_NETWORK
+from reconciler.remote.commands import run_locally
 from reconciler.resources import SshAccess
 
 SSH = "/usr/bin/ssh"
@@ -63,17 +63,7 @@ async def ssh_reaches(host: str, port: int | None, user: str = "") -> bool:
     words += ["-p", str(port)] if port else []
     words += ["-l", user] if user else []
     try:
-        asking = await asyncio.create_subprocess_exec(
-            SSH, *words, "--", host, "true",
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        asked = await run_locally(SSH, *words, "--", host, "true", timeout=2 * SSH_SECONDS)
     except OSError:
         return False
-    try:
-        async with asyncio.timeout(2 * SSH_SECONDS):
-            _, said = await asking.communicate()
-    except TimeoutError:
-        asking.kill()
-        await asking.wait()
-        return False
-    return _REACHED.search(said.decode("utf-8", "replace")) is not None
+    return _REACHED.search(asked.err) is not None
