@@ -50,6 +50,10 @@ async def run_locally(*words: str, timeout: float, environment: Mapping[str, str
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 async with asyncio.timeout(KILLED_SECONDS):
-                    await process.wait()
+                    await process.communicate()  # which closes its pipes, too
     status = process.returncode or 0
-    return Completed(status if status >= 0 else 128 - status, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+    return Completed(
+        status if status >= 0 else 128 - status,
+        out.decode("utf-8", "replace"),
+        err.decode("utf-8", "replace"),
+    )
