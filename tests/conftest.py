@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.changes import changed_rooms, is_changed
 from tests.deadline import Deadline, Deaths
 from tests.examples import PERCENT, examples
 from tests.needs import LeavingOut, Undeclared
@@ -48,6 +49,11 @@ TIME_ZONE = "TST-5:45"
 """Of the first tier, as POSIX writes one that is 5 h 45 min ahead: in UTC, a forgotten time zone would change nothing."""
 
 OF_ANOTHER_TIER = re.compile(r"^pytestmark = .*\bpytest\.mark\.(second_tier|nightly)\b", re.MULTILINE)
+OF_PROCESSES = re.compile(r"^pytestmark = .*\bpytest\.mark\.processes\b", re.MULTILINE)
+
+CHANGED = pytest.StashKey[frozenset[str]]()
+"""The rooms whose tests of processes belong to the first tier."""
+CHANGED_ROOMS = "changed_rooms"
 
 SHARED_CLUSTER = "tests/e2e/shared_cluster"
 """The files of this folder use one cluster, brought to rest between tests."""
@@ -95,8 +101,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr != FIRST_TIER or not fnmatch(collection_path.name, "test_*.py"):
         return None
     text = collection_path.read_text(encoding="utf-8")
-    of_a_cluster = _needs_cluster(collection_path.relative_to(config.rootpath).as_posix())
-    return (of_a_cluster and "first_tier" not in text) or bool(OF_ANOTHER_TIER.search(text)) or None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    of_a_cluster = _needs_cluster(path) and "first_tier" not in text
+    of_processes = OF_PROCESSES.search(text) and not is_changed(config.stash[CHANGED], path)
+    return bool(of_a_cluster or OF_ANOTHER_TIER.search(text) or of_processes) or None
 
 
 def pytest_collection_finish() -> None:
@@ -104,12 +112,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give whole clusters their tier, and begin with what takes longest."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give whole clusters and processes their tier, and begin with what takes longest."""
+    changed = config.stash[CHANGED]
     for item in items:
-        if _needs_cluster(item.nodeid) and not {"first_tier", "nightly"} & {
-            mark.name for mark in item.iter_markers()
-        }:
+        marks = {mark.name for mark in item.iter_markers()}
+        of_processes = "processes" in marks and not is_changed(changed, item.nodeid)
+        if (_needs_cluster(item.nodeid) or of_processes) and not {"first_tier", "nightly"} & marks:
             item.add_marker("second_tier")
     items.sort(key=_precedence)
 
@@ -143,10 +152,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr == FIRST_TIER:
         os.environ["TZ"] = TIME_ZONE
         time.tzset()
+    given = getattr(config, "workerinput", {}).get(CHANGED_ROOMS)
+    config.stash[CHANGED] = changed_rooms(config.rootpath) if given is None else frozenset(given)
     config.pluginmanager.register(LeavingOut(config), "leaving-out")
     config.pluginmanager.register(Undeclared(), "undeclared")
     config.pluginmanager.register(Deadline(), "deadline")
     config.pluginmanager.register(Deaths(config), "deaths")
+
+
+def pytest_configure_node(node: Any) -> None:
+    """Have each process of a run choose the same tests, whatever is edited meanwhile."""
+    node.workerinput[CHANGED_ROOMS] = sorted(node.config.stash[CHANGED])
 
 
 def _needs_cluster(nodeid: str) -> bool:

@@ -16,6 +16,8 @@ from packaging.utils import canonicalize_name
 import reconciler
 from reconciler.cli.core.app import COMMANDS
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[1]
 TARGETS = ("help", "quickstart", "test", "check", "fuzz", "mutants", "mutants-generated", "schemas", "tiny")
 

@@ -12,6 +12,8 @@ import pytest
 from hatch_build import version
 from tests import wheels
 
+pytestmark = pytest.mark.processes
+
 COMMIT, DIGEST = "[0-9a-f]{12}", "[0-9a-f]{12}"
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[1]
 UNNEEDED = {
     "reconciler.cli.commands.read.get": {"asyncio", "asyncssh", "pydantic", "sqlite3", "starlette", "yaml"},

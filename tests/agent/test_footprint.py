@@ -21,6 +21,8 @@ from reconciler.wire.node import Observe, ReadLog
 from tests.agent.bench import RANK, WAIT_SECONDS, Bench, ask, observe
 from tests.processes import command_of, cpu_seconds, resident_bytes
 
+pytestmark = pytest.mark.processes
+
 PYTHON_39 = [
     path
     for path in (Path("/usr/bin/python3.9"), *Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"))

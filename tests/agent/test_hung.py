@@ -17,6 +17,8 @@ from reconciler.wire.node import Observe
 from tests.agent.bench import RANK, Bench, alive, ask, gone, observe
 from tests.processes import standing_still
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:

@@ -14,6 +14,8 @@ from reconciler.wire.node import FetchWeights, Gone, HeldBy, ShimState
 from reconciler.wire.weights import FetchProblem, FetchSource, hub_path, partial_folder
 from tests.agent.bench import NO_RUNTIME, launch, soon
 
+pytestmark = pytest.mark.processes
+
 ID = RankId("llama", 0, 1, 0)
 PATH = hub_path("org/tiny", "a" * 40)
 

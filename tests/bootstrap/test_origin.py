@@ -18,6 +18,8 @@ from reconciler.bootstrap import CONTROLLER, Home, origin
 from reconciler.errors import Conflict
 from reconciler.services.lock import held
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -11,6 +11,8 @@ from tests.cli.conftest import MANIFESTS
 
 from .conftest import Cli
 
+pytestmark = pytest.mark.processes
+
 __all__ = ["committed", "template"]
 
 TINY = "modeldeployment.reconciler/tiny"

@@ -26,6 +26,8 @@ from reconciler.wire.admin import CONTROLLER_RECEIVES_FROM_CLI, Answer, Get, Sho
 
 from .controller import Recorded
 
+pytestmark = pytest.mark.processes
+
 BEAT = Beat(seconds=0.1, answer_seconds=0.5)
 SECONDS_MAX = 10.0
 

@@ -21,6 +21,8 @@ from reconciler.state.reports.status import Event
 from reconciler.store import Store
 from tests.source.conftest import AUTHOR, NODE, Person, clone
 
+pytestmark = pytest.mark.processes
+
 
 def node(name: str) -> str:
     return NODE.replace("name: a", f"name: {name}")

@@ -18,6 +18,8 @@ from tests.source.conftest import AUTHOR
 
 from .test_desired_state import Controller, node
 
+pytestmark = pytest.mark.processes
+
 URL = "https://git.example/cluster.git"
 KEEPS_OFF = "a commit to main takes that back"
 

@@ -15,6 +15,8 @@ from tests.source.conftest import AUTHOR, Person
 
 from .test_desired_state import Controller, nodes, past_the_hook
 
+pytestmark = pytest.mark.processes
+
 MODEL = (
     b"---\napiVersion: reconciler/v1alpha1\nkind: Model\nmetadata: {name: tiny}\n"
     b"spec: {source: {path: tiny}}\n"

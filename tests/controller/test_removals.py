@@ -24,6 +24,8 @@ from tests.source.conftest import Person
 
 from .test_desired_state import Controller, node
 
+pytestmark = pytest.mark.processes
+
 API = "apiVersion: reconciler/v1alpha1\n"
 TEXTS = {
     **{ObjectKey("Node", name): node(name) for name in ("a", "b", "c", "d")},

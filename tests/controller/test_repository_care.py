@@ -23,6 +23,8 @@ from tests.source.conftest import AUTHOR, NODE, Person
 
 from .test_desired_state import Controller
 
+pytestmark = pytest.mark.processes
+
 
 @dataclass
 class Looks:

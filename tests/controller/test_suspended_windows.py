@@ -21,6 +21,8 @@ from .test_desired_state import Controller
 from .test_operating import in_console, parts
 from .test_sync_windows import EVENING, NOON, files, manifest, operated, replicas, window
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def now() -> float:

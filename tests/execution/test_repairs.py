@@ -20,6 +20,8 @@ from tests.agent.bench import Bench, observe
 from tests.agent.settable import FORBIDDEN, Place
 from tests.machines import LocalMachines
 
+pytestmark = pytest.mark.processes
+
 NODE = NodeName("bench")
 OUT = Change(("ifconfig", "bridge0", "deletem", "en3"), ("ifconfig", "bridge0", "addm", "en3"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reconciler.execution import Tools
 from reconciler.execution.handlers import carry_out
 from reconciler.state.machine.weights import RemoveWeights
@@ -9,6 +11,8 @@ from reconciler.wire.weights import hub_path
 from tests.agent.bench import Bench
 
 from .test_repairs import NODE, bench, tools
+
+pytestmark = pytest.mark.processes
 
 __all__ = ["bench", "tools"]
 

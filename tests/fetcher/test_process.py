@@ -37,6 +37,8 @@ from tests.machines import LocalMachines
 from .conftest import SHARDS, repository
 from .hub import COMMIT, REPO, Fault, Hub
 
+pytestmark = pytest.mark.processes
+
 PATH = hub_path(REPO, COMMIT)
 FIRST = SHARDS[0]
 WAIT_SECONDS = 60.0

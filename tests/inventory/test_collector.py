@@ -25,6 +25,8 @@ from tests.agent.bench import RANK, WAIT_SECONDS, Bench
 from tests.machines import LocalMachines
 from tests.processes import standing_still
 
+pytestmark = pytest.mark.processes
+
 NODE = NodeName("bench")
 
 

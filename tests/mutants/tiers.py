@@ -1,7 +1,7 @@
 """Which of the tests that map to a bug belong to which tier.
 
 ``make test`` runs the first tier; tests marked ``second_tier`` belong to ``make test-all``. ``tests/conftest.py`` marks
-those of whole clusters.
+those of whole clusters. The copies in which bugs are planted have no git, so that every room counts as changed there.
 """
 
 from __future__ import annotations

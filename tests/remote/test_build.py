@@ -21,6 +21,8 @@ from reconciler.remote.runtime.pinned_versions import Recipe
 from reconciler.remote.runtime.wheelhouse import Pack
 from tests.remote.supplies import recipe
 
+pytestmark = pytest.mark.processes
+
 SMALL = replace(recipe(), wheels=(), imports=("json",))
 """A runtime of an interpreter alone."""
 

@@ -16,6 +16,8 @@ from reconciler.remote.commands import Completed, run_locally
 from tests.agent.bench import soon
 from tests.processes import gone
 
+pytestmark = pytest.mark.processes
+
 
 def starts_a_child(folder: Path) -> tuple[str, ...]:
     """A shell that starts a process, writes its number to ``child`` and waits for it."""

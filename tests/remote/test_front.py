@@ -15,7 +15,7 @@ from reconciler.agent.system.process import states
 from reconciler.remote.nodes.front import _END, _KEEP
 from reconciler.remote.runtime.gateway_file import gateway_file
 
-pytestmark = pytest.mark.needs("ps")
+pytestmark = [pytest.mark.processes, pytest.mark.needs("ps")]
 
 SLEEPS = "import time; print('begun', flush=True); time.sleep(600)"
 

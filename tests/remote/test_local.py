@@ -18,6 +18,8 @@ from reconciler.wire.node import Observe, Shutdown
 from tests.agent.bench import Bench, alive, ask, gone, observe
 from tests.processes import parent_of
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:

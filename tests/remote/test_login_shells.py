@@ -26,6 +26,8 @@ from tests.needs import find
 
 from .server import Server, client_key, server, shell
 
+pytestmark = pytest.mark.processes
+
 SHELLS = {"bash": ".bashrc", "zsh": ".zshenv", "fish": ".config/fish/config.fish", "tcsh": ".tcshrc"}
 """Each with the start-up file that it reads when an SSH server has it run a command; a plain ``sh`` reads none."""
 SETS = {"fish": "set -gx {} {}", "tcsh": "setenv {} {}"}

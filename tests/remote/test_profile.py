@@ -13,6 +13,8 @@ import pytest
 from reconciler.errors import Unreachable
 from reconciler.remote.bootstrap.profile import answer, none, question
 
+pytestmark = pytest.mark.processes
+
 MAC = {"uname": "echo Darwin", "readlink": 'echo "$2"', "xcode-select": "exit 2"}
 
 

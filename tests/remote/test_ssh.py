@@ -32,6 +32,8 @@ from tests.needs import needing
 from tests.ports import free_port
 from tests.sshd import Sshd, make_key
 
+pytestmark = pytest.mark.processes
+
 
 def fingerprint(key: Path) -> str:
     listing = ["ssh-keygen", "-lf", str(key)]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.processes
+
 PROGRAM = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 256))

@@ -15,6 +15,8 @@ from reconciler.sandbox.held import LOOK_SECONDS, Holder
 from tests import processes
 from tests.tracing import held
 
+pytestmark = pytest.mark.processes
+
 SECONDS = 20.0
 LOOKS = 5
 """So often in a row a process is seen to stand still that is not let on."""

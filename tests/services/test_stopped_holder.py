@@ -9,7 +9,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from reconciler.services.lock import stopped_holder
+
+pytestmark = pytest.mark.processes
 
 HOLDS = """
 import fcntl, os, sys, time

@@ -19,6 +19,8 @@ from reconciler.services.lock import holder
 from reconciler.services.supervise import END_SECONDS, ENDED_UNSEEN, Child, Supervisor
 from tests.tracing import held
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60.0
 

@@ -14,6 +14,8 @@ from tests.simulation.schedules.scenarios import SCENARIOS
 
 from .world import world
 
+pytestmark = pytest.mark.processes
+
 NAMES = sorted(SCENARIOS)
 PARTS = [
     *((name, 285) for name in NAMES[::6]),

@@ -12,6 +12,8 @@ from reconciler.source.operating.writing import COMMITS_TRIED, write, write_mani
 
 from .conftest import AUTHOR
 
+pytestmark = pytest.mark.processes
+
 
 def test_a_decision_that_finds_a_conflict_itself_is_made_once(repo: ClusterRepo) -> None:
     asked: list[object] = []

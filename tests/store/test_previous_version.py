@@ -12,8 +12,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from reconciler.store import Store
 from tests.previous import fill_store, unpack
+
+pytestmark = pytest.mark.processes
 
 
 def rows_by_table(path: Path) -> dict[str, int]:

@@ -36,6 +36,8 @@ from tests.agent.bench import (
     until,
 )
 
+pytestmark = pytest.mark.processes
+
 OTHER = RankId("llama", 0, 1, 1)
 
 

@@ -16,6 +16,8 @@ from tests.agent.bench import RANK, Bench, ask, ended, in_phase, program, pushed
 from tests.agent.macs import mac
 from tests.ports import free_port
 
+pytestmark = pytest.mark.processes
+
 CHILD = """
 pid = os.fork()
 if pid == 0:

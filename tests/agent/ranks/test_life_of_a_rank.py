@@ -30,6 +30,8 @@ from tests.agent.bench import (
     rank,
 )
 
+pytestmark = pytest.mark.processes
+
 
 async def test_a_rank_reports_its_phases_while_it_comes_up(bench: Bench) -> None:
     link = await bench.running("say('loading', loaded_bytes=5, total_bytes=10); sleep()", quick=True)

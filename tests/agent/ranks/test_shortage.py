@@ -20,7 +20,7 @@ from reconciler.wire.shortage import ADVICE
 from tests.agent.bench import Bench, ask, exit_of, gone, in_phase, observe, program
 from tests.agent.ranks.machine import Machine, Watching, spec
 
-pytestmark = pytest.mark.needs("linux")
+pytestmark = [pytest.mark.processes, pytest.mark.needs("linux")]
 
 
 def take_descriptors(pid: int, left: int = 0) -> None:

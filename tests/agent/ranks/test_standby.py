@@ -28,6 +28,8 @@ from tests.agent.bench import (
 )
 from tests.processes import command_of, listed
 
+pytestmark = pytest.mark.processes
+
 NEXT = RankId("llama", 0, 2, 0)
 WAITS = """
 config = os.environ["RECONCILER_RANK_CONFIG"]

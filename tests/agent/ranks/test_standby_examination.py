@@ -19,6 +19,8 @@ from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import Done, ModelReport, StartRank
 from tests.agent.bench import QUICK_STANDBY_SECONDS, RANK, Bench, ask, gone, in_phase, observe, rank, until
 
+pytestmark = pytest.mark.processes
+
 MODEL = "llama"
 OTHER = RankId("other", 0, 1, 0)
 WAITS = """#!{python} -ISs

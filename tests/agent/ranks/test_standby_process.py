@@ -18,6 +18,8 @@ from reconciler.agent.ranks.spare import ANSWER_BYTES_MAX
 from reconciler.agent.ranks.standby import Program, Standby
 from tests.agent.bench import soon
 
+pytestmark = pytest.mark.processes
+
 WAITS = """
 import json, os, socket, sys
 control = socket.socket(fileno=int(sys.argv[sys.argv.index("--control") + 1]))

@@ -13,6 +13,8 @@ from reconciler.wire.node import RankReport
 from tests.agent.bench import Bench, alive, gone, in_phase, observe, rank
 from tests.processes import standing_still
 
+pytestmark = pytest.mark.processes
+
 
 async def ready(bench: Bench, body: str = "say('ready'); sleep()") -> tuple[int, RankReport]:
     """A node with a ready rank: the agent's pid, and the rank's report."""

@@ -10,6 +10,8 @@ import pytest
 
 from reconciler.agent import serving
 
+pytestmark = pytest.mark.processes
+
 _TRY = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))

@@ -6,8 +6,12 @@ import os
 import resource
 import signal
 
+import pytest
+
 from reconciler.wire.launch import Phase
 from tests.agent.bench import Bench, alive, exit_of, in_phase
+
+pytestmark = pytest.mark.processes
 
 TALKS_WHEN_SIGNALLED = """
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])

@@ -17,6 +17,8 @@ from reconciler.agent.system.tools import Tools
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 from tests.processes import gone
 
+pytestmark = pytest.mark.processes
+
 WAIT_SECONDS = 50.0
 """Less than a tool may take."""
 

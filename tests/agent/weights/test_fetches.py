@@ -29,6 +29,8 @@ from reconciler.wire.weights import (
 )
 from tests.agent.bench import SOON_SECONDS, soon
 
+pytestmark = pytest.mark.processes
+
 PATH = hub_path("org/tiny", "a" * 40)
 SCRIPT = """#!{python} -IS
 import json, os, sys

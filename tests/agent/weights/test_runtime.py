@@ -16,6 +16,8 @@ from tests.agent.bench import until
 from tests.processes import gone
 from tests.tracing import held
 
+pytestmark = pytest.mark.processes
+
 SECONDS = 20.0
 PROGRAM = """
 import os, sys, time

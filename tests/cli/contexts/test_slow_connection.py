@@ -15,6 +15,8 @@ from reconciler.cli.contexts.away import Away
 from reconciler.cli.contexts.contexts_file import Context
 from reconciler.errors import Unreachable
 
+pytestmark = pytest.mark.processes
+
 SLOW_SSH = f"""#!{sys.executable}
 import socket, sys, time
 forward = sys.argv[sys.argv.index("-L") + 1].split(":")[0]

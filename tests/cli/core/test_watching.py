@@ -13,6 +13,8 @@ from reconciler.cli.core.client import Client
 from reconciler.wire.admin import Get
 from tests.cli.live import MANIFESTS, Live, live, manifest, running, wait_for
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def cluster() -> Iterator[Live]:

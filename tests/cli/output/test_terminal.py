@@ -20,6 +20,8 @@ import pytest
 
 from tests.cli.conftest import Controller
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[3]
 WAIT_SECONDS = 60.0
 COLUMNS = 60

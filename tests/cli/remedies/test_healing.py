@@ -30,6 +30,8 @@ from tests.worlds import World, deployment, fabric, model, node
 
 from .bench import COMMIT, Bench, commands_in, filled
 
+pytestmark = pytest.mark.processes
+
 LOOKS = ("describe", "get", "logs", "events", "doctor", "plan")
 """Commands that change nothing; a running controller answers them, in test_errors.py."""
 AT_MACHINES = ("node", "reboot")

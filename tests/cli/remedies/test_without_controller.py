@@ -12,6 +12,8 @@ from .of_a_controller import answers_of
 from .scenes import scripted
 from .test_healing import CASES
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.mark.parametrize("row", ALONE, ids=str)
 def test_what_an_error_says_to_type_is_taken(row: Row, bench: Bench) -> None:

@@ -19,6 +19,8 @@ from reconciler.state.reports.status import Event
 from tests.source.conftest import NODE, Person
 from tests.source.mirror.conftest import judged, made_remote, pushed
 
+pytestmark = pytest.mark.processes
+
 
 @dataclass
 class Seen:

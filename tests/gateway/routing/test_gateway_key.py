@@ -17,6 +17,8 @@ from tests.gateway.conftest import let_in
 from tests.gateway.rank_double import RankDouble, eventually, stands_still, story
 from tests.sshd import Sshd
 
+pytestmark = pytest.mark.processes
+
 RANK = "r-000000000000.sock"
 IN_FLIGHT_BYTES_MAX = 16 * 1024 * 1024
 """Windows of SSH and buffers of sockets and pipes, all together: on Linux about 5 MiB."""

@@ -21,6 +21,8 @@ from tests.sshd import Sshd, make_key
 
 from .test_remote_ranks import ask
 
+pytestmark = pytest.mark.processes
+
 NAME = jump_key_name("node-a")
 
 

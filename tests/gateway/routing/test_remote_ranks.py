@@ -18,6 +18,8 @@ from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import RankDouble, Turn, eventually, silent, story, told
 from tests.sshd import Sshd, make_key
 
+pytestmark = pytest.mark.processes
+
 
 async def ask(cluster: Cluster) -> str:
     reply = await cluster.client.chat.completions.create(model="llama", messages=HELLO)

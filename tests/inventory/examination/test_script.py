@@ -21,6 +21,8 @@ from tests.inventory.probes.mac import Mac
 
 from .emulated import ready, record_of
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[3]
 PROBE_LINE = re.compile(r"    (?:probe|left_out) ('[^']*'|\w+) ")
 LIMIT = r"(?m)^( +probe (?:'[^']*'|\w+)) [0-9]+ "

@@ -21,6 +21,8 @@ from tests.inventory.probes.cases import load
 
 from .scrubbing import ended, facts, private, scrub
 
+pytestmark = pytest.mark.processes
+
 AWKS = [
     "awk",
     *(

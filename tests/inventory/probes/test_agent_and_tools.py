@@ -21,7 +21,7 @@ from tests.inventory.test_collector import report as plain_report
 
 from .mac import Mac, agent_on, jaccl
 
-pytestmark = pytest.mark.needs("ps")
+pytestmark = [pytest.mark.processes, pytest.mark.needs("ps")]
 """A Mac's agent asks ``ps``, where Linux has ``/proc``."""
 
 

@@ -123,7 +123,7 @@ def _recorded(tests: Sequence[str], workers: int) -> list[tuple[str, float, dict
                 *tests,
             ],
             cwd=ROOT,
-            env={**os.environ, FOLDER: folder, "PYTHONPATH": path},
+            env={**os.environ, FOLDER: folder, "PYTHONPATH": path, "RECONCILER_CHANGED": "all"},
             stdout=sys.stderr,
             check=False,
         )

@@ -16,6 +16,8 @@ import pytest
 from reconciler.wire.launch import ExitCode, Phase
 from tests.runner.ranks import Rank, configs, short_directory
 
+pytestmark = pytest.mark.processes
+
 SPARE_BYTES = 512 * 2**20
 TENSOR_BYTES = 24 * 2**20
 """Of one that MLX reads at once. When it cannot read a larger one, which it reads in parts of 32 MiB side by side, it may write

@@ -6,7 +6,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from reconciler.wire.launch import ExitCode
+
+pytestmark = pytest.mark.processes
 
 SLOW_TO_UNWIND = """
 import os, sys, time

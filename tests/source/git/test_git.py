@@ -24,6 +24,8 @@ from reconciler.source.yaml.pieces import FILE_BYTES_MAX
 from tests.processes import gone
 from tests.source.conftest import AUTHOR, NODE, Person
 
+pytestmark = pytest.mark.processes
+
 
 def setting(repo: ClusterRepo, name: str) -> str:
     return run_git((f"--git-dir={repo.path}", "config", name)).decode().strip()

@@ -21,6 +21,8 @@ from reconciler.source.yaml.pieces import FILE_BYTES_MAX
 from tests.processes import listed, session_of
 from tests.source.conftest import AUTHOR, NODE, Person
 
+pytestmark = pytest.mark.processes
+
 BOUND_SECONDS = 60.0
 LARGE_BYTES = 8 * 1024 * 1024
 """Random, so that git cannot make it small: receiving it takes long enough to be caught at it."""

@@ -15,6 +15,8 @@ from reconciler.source.git.repository import OPERATIONS, ClusterRepo
 from reconciler.source.yaml.documents import load
 from tests.source.conftest import AUTHOR, Person
 
+pytestmark = pytest.mark.processes
+
 HEAD = "apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata:\n  name: {}\nspec:\n"
 KEY = ("Node", "a")
 

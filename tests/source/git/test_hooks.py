@@ -20,6 +20,8 @@ from reconciler.source.hook import PROBLEMS_SHOWN_MAX
 from reconciler.wire import SPOKEN, admin, codec, frames
 from tests.source.conftest import NODE, Person, clone
 
+pytestmark = pytest.mark.processes
+
 NOT_RUNNING = "reconciler: the controller is not running; it will pick this up when it starts"
 PLAN_UNKNOWN = "reconciler: the manifests are valid; the plan is not known: the controller is not running"
 

@@ -33,6 +33,8 @@ from reconciler.source.git.repository import (
 from reconciler.source.sources import GitSource
 from tests.source.conftest import AUTHOR, NODE, Person
 
+pytestmark = pytest.mark.processes
+
 LOCKS = (
     "HEAD.lock", "config.lock", "packed-refs.lock", "index.lock", "shallow.lock", "FETCH_HEAD.lock", "gc.pid",
     "gc.pid.lock", "refs/heads/main.lock", "refs/heads/operations.lock", "refs/reconciler/in-force.lock",

@@ -17,6 +17,8 @@ from tests.source.conftest import NODE, Person
 
 from .conftest import Home, pushed, sent
 
+pytestmark = pytest.mark.processes
+
 
 def test_a_new_commit_comes_to_main_and_nothing_else_is_left(follower: Home, remote: Person) -> None:
     first = pushed(remote, NODE)

@@ -21,6 +21,8 @@ from tests.source.conftest import NODE, Person
 
 from .conftest import Home, pushed
 
+pytestmark = pytest.mark.processes
+
 TOKEN = "gh-t0ken"
 
 

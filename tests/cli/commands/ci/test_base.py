@@ -10,6 +10,8 @@ import pytest
 from reconciler.cli.commands.ci.rehearse import files_of_base
 from reconciler.errors import Invalid
 
+pytestmark = pytest.mark.processes
+
 
 def git(folder: Path, *words: str) -> None:
     identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")

@@ -18,6 +18,8 @@ from reconciler.cli.commands.ci.templates import FORGES, Origin, edited, workflo
 from reconciler.cli.core.app import reconciler
 from tests.cli.conftest import Cli
 
+pytestmark = pytest.mark.processes
+
 WHEEL = "tools/mlx_reconciler-1.2.3-py3-none-any.whl"
 DIGEST = hashlib.sha256(b"a wheel").hexdigest()
 ORIGIN = Origin(wheel=WHEEL, digest=DIGEST)

@@ -30,6 +30,8 @@ from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, Rep
 from reconciler.store import Store
 from tests.cli.conftest import Cli, Result
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[4]
 TINY = ReplicaId(DeploymentName("tiny"), 0)
 GROUP = GroupRecord(TINY, 3, (NodeName("node-a"),), 21_003, "s3cret-of-the-group", "print", 5.0)

@@ -18,6 +18,8 @@ import pytest
 from tests.cli.conftest import Cli
 from tests.processes import listed
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[4]
 WAIT_SECONDS = 60.0
 

@@ -22,6 +22,8 @@ from tests.needs import needing
 from tests.ports import free_port
 from tests.sshd import Sshd, make_key
 
+pytestmark = pytest.mark.processes
+
 
 class Place:
     """A home, the home of whoever types, and a machine to be added."""

@@ -20,6 +20,8 @@ from tests.needs import needing
 from tests.ports import free_port
 from tests.sshd import Sshd, make_key
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mac:

@@ -26,6 +26,8 @@ from tests.cli.commands.write.test_writing import (
 )
 from tests.cli.conftest import Cli, Controller
 
+pytestmark = pytest.mark.processes
+
 __all__ = ["committed", "template", "watched"]
 
 

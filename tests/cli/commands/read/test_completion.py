@@ -12,6 +12,8 @@ import pytest
 from tests.cli.conftest import Cli, Controller
 from tests.cli.live import ROOT, manifest
 
+pytestmark = pytest.mark.processes
+
 COMPLETE = """
 source <("$RECONCILER" completion bash)
 COMP_WORDS=({words}) COMP_CWORD={last}

@@ -13,6 +13,8 @@ from reconciler.wire.objects import Operation
 from tests.cli import bodies
 from tests.cli.conftest import Cli, Controller, start_cluster
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def committed(controller: Controller, home: Path) -> None:

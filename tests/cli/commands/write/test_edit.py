@@ -14,6 +14,8 @@ from tests.cli.conftest import Cli
 from .test_manifests import git
 from .test_writing import changed_lines, committed, head, subjects, template
 
+pytestmark = pytest.mark.processes
+
 __all__ = ["committed", "template"]
 
 Editor = Callable[..., list[str]]

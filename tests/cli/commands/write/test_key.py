@@ -17,6 +17,8 @@ from tests.cli.conftest import Cli, Controller
 from .test_manifests import git
 from .test_writing import committed, head, subjects, template, watched
 
+pytestmark = pytest.mark.processes
+
 __all__ = ["committed", "template", "watched"]
 
 

@@ -9,6 +9,8 @@ import pytest
 from reconciler.wire.admin import Verify
 from tests.cli.conftest import Cli, Controller
 
+pytestmark = pytest.mark.processes
+
 OLD, NEW = "a" * 40, "b" * 40
 FROM_HUB = f"""apiVersion: reconciler/v1alpha1
 kind: Model

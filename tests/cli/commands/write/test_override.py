@@ -11,6 +11,8 @@ from tests.cli.conftest import Cli
 
 from .test_writing import committed, log, operations, template, watched
 
+pytestmark = pytest.mark.processes
+
 __all__ = ["committed", "template", "watched"]
 
 WINDOW = """\

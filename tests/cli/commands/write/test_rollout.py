@@ -15,6 +15,8 @@ from tests.cli.conftest import Cli, Controller
 from .test_manifests import git
 from .test_writing import changed_lines, committed, head, log, operations, subjects, template, watched
 
+pytestmark = pytest.mark.processes
+
 __all__ = ["committed", "template", "watched"]
 
 TINY = ("deployment/tiny",)

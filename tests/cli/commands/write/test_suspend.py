@@ -18,6 +18,8 @@ from tests.cli.conftest import Cli, Controller
 
 from .test_writing import committed, head, log, operations, subjects, template, watched
 
+pytestmark = pytest.mark.processes
+
 __all__ = ["committed", "template", "watched"]
 
 

@@ -18,6 +18,8 @@ from tests.cli.conftest import MANIFESTS, Cli, Controller, start_cluster
 
 from .test_manifests import ROOT, git
 
+pytestmark = pytest.mark.processes
+
 NODES = str(ROOT / "manifests" / "nodes.yaml")
 
 

@@ -25,6 +25,8 @@ from tests.gateway.groups import TINY, Serving
 from tests.gateway.rank_double import eventually
 from tests.runner.ranks import running
 
+pytestmark = pytest.mark.processes
+
 EXAMPLES = int(os.environ.get("RECONCILER_FUZZ_EXAMPLES", "300"))
 TOGETHER = 10
 """Requests at a time: they meet in the batch, and waiting for one of them costs the others nothing."""
