@@ -111,6 +111,7 @@ def test_a_copy_is_as_it_was_whatever_happens_meanwhile(copy: Path) -> None:
 def test_workers_judge_the_product_itself() -> None:
     clock = "tests/planning/recovery/test_clocks.py"
     gone = Mutant("gone", "reconciler.errors:Nothing", never(), "nothing", (clock,))
+    faulthandler.cancel_dump_traceback_later()  # no fork has the thread of this deadline, or could end it
     with Workers(2, [gone]) as workers:
         found = list(workers.each([Planting("gone", "", TIERS), Soundness((clock,))]))
     assert "" in found
