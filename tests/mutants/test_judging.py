@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 from ast import Call
 from contextlib import suppress
 from pathlib import Path
