@@ -16,8 +16,8 @@ import pytest
 
 HARD_SECONDS = float(os.environ.get("RECONCILER_HARD_SECONDS", "30"))
 """How long after its time a test may still take, with what is tidied up after it."""
-END_SECONDS = 120.0
-"""How long a process may take to end after its last test."""
+END_SECONDS = float(os.environ.get("RECONCILER_END_SECONDS", "120"))
+"""How long a process may take to end after its last test, or with what pytest does then: a worker has to wait for the others."""
 
 
 class Deadline:
@@ -46,10 +46,15 @@ class Deadline:
     def pytest_exception_interact(self) -> None:
         self._arm()
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self) -> Generator[None, object, object]:
         self._seconds = END_SECONDS
         self._arm()
+        try:
+            return (yield)
+        finally:
+            if "PYTEST_XDIST_WORKER" in os.environ:
+                faulthandler.cancel_dump_traceback_later()
 
 
 class Deaths:

@@ -104,6 +104,17 @@ def test_one(request):
 
 
 @pytest.mark.second_tier
+def test_a_process_that_has_no_more_tests_waits_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECONCILER_END_SECONDS", "1")
+    longer = "import time\ndef test_longer(): time.sleep(4)\n"
+    done = pytest_of(tmp_path, "-n", "2", test_longer=longer, **dict(list(OTHERS.items())[:1]))
+    assert "2 passed" in done.stdout
+    assert "Timeout" not in done.stderr + done.stdout
+
+
+@pytest.mark.second_tier
 def test_a_test_that_is_only_late_fails_and_the_others_run(tmp_path: Path) -> None:
     late = "import pytest, time\n@pytest.mark.timeout(1)\ndef test_late(): time.sleep(60)\ndef test_next(): pass\n"
     done = pytest_of(tmp_path, "-n", "2", test_late=late, **OTHERS)
