@@ -109,7 +109,9 @@ def prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
 def test_alerts_fire_for_what_is_broken_and_for_nothing_else(tmp_path: Path) -> None:
     with macs(tmp_path, "two-minis", console=True) as made:
         served(made, "chat", 2, "jaccl", seconds=FORMED_SECONDS)
-        console = json.loads((made.home / "console.json").read_text())["listen"]
+        listening = made.home / "console.json"
+        made.wait("the console to listen", listening.exists)
+        console = json.loads(listening.read_text())["listen"]
         with prometheus(tmp_path / "prometheus", console) as watcher:
 
             def fire(*alerts: tuple[str, ...]) -> None:
