@@ -18,6 +18,7 @@ from reconciler.state import (
     ForgetRank,
     GroupRecord,
     Memory,
+    NodeName,
     Outcome,
     RebootNode,
     RefusedBecause,
@@ -28,7 +29,14 @@ from reconciler.state import (
 from reconciler.state.reports.incident import Class, Entry, EntryKind, Incident, Occasion, title
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Event
-from reconciler.state.subjects import LinkSubject, NodeSubject, ReplicaSubject, RequestSubject, Subject
+from reconciler.state.subjects import (
+    GatewaySubject,
+    LinkSubject,
+    NodeSubject,
+    ReplicaSubject,
+    RequestSubject,
+    Subject,
+)
 from reconciler.status import Snapshots, Statuses, Unserved, serving, unserved, with_tasks
 
 REOPENED_WITHIN_SECONDS = 120.0
@@ -321,11 +329,23 @@ def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
         if node is None or node.contact is not Contact.REACHED or not node.probed:
             return None  # it answers but has not reported its state yet
         return _ended(now, f"{name} can be used again", "usable")
+    if isinstance(incident.subject, GatewaySubject):
+        return _end_of_gateway(incident.subject.node, snapshots)
     if isinstance(incident.subject, RequestSubject):
         return _ended(now, incident.doing, "refused")
     if isinstance(incident.subject, LinkSubject) and _unseen(incident.subject, snapshots):
         return None
     return _ended(now, "the problem is gone", "gone")
+
+
+def _end_of_gateway(name: NodeName, snapshots: Snapshots) -> Entry | None:
+    """Return the end of an incident of a node's gateway; None if it does not serve, or cannot be seen now."""
+    gateway, seen = snapshots.desired.gateway, snapshots.observed.gateways_on_nodes.get(name)
+    if gateway is None or name not in gateway.spec.nodes or name not in snapshots.desired.nodes:
+        return _ended(snapshots.now, f"no gateway is wanted on {name} any more", "unwanted")
+    if seen is None or not (seen.reached and seen.serves):
+        return None
+    return _ended(snapshots.now, f"the gateway on {name} serves again", "serves")
 
 
 def _ended(at: float, text: str, *sign: str | int) -> Entry:

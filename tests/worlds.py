@@ -24,6 +24,7 @@ from reconciler.state import (
     BuildRuntime,
     ConfirmRepair,
     Contact,
+    ContinueGateway,
     ContinueRank,
     DeploymentName,
     Desired,
@@ -32,6 +33,7 @@ from reconciler.state import (
     ForgetAgent,
     ForgetRank,
     FreeTransport,
+    FrontObservation,
     GatewayObservation,
     GroupRecord,
     Leaving,
@@ -50,18 +52,23 @@ from reconciler.state import (
     ReleaseReplica,
     RemoveObject,
     RepairNode,
+    ReplaceGateway,
     ReplicaId,
     RequestedStop,
+    SendRoutes,
     StartAgent,
+    StartGateway,
     StartRank,
     Step,
     StepFailure,
     StopAgent,
+    StopGateway,
     StopRank,
     TransportFailure,
     VerbsAttempts,
     Write,
 )
+from reconciler.state.machine.gateways import GatewaysInForce
 from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.state.machine.weights import FetchWeights, RemoveWeights, folder
 from reconciler.state.plan import SetBack
@@ -252,6 +259,9 @@ class World:
     """What the controller starts on nodes."""
     agent_files: dict[NodeName, str] = field(default_factory=dict)
     """What runs there."""
+    gateways_on_nodes: dict[NodeName, FrontObservation] = field(default_factory=dict)
+    """The gateways of nodes, as they are seen. They obey nothing."""
+    gateways: GatewaysInForce = field(default_factory=GatewaysInForce)
 
     def desired(self) -> Desired:
         desired = replace(Desired.of("r1", self.manifests), generations=dict(self.generations))
@@ -262,7 +272,9 @@ class World:
         names |= {name for group in self.groups.values() for name in group.members}
         gateway = GatewayObservation(1, "http://x/v1", quarantined=self.quarantined)
         return Observed(
-            {name: self._node(name) for name in sorted(names)}, gateway if self.quarantined else None
+            {name: self._node(name) for name in sorted(names)},
+            gateway if self.quarantined else None,
+            self.gateways_on_nodes,
         )
 
     def _node(self, name: NodeName) -> NodeObservation:
@@ -472,6 +484,8 @@ class World:
                 self.lost.pop(step.node, None)
                 self.down.discard(step.node)
                 self.stale.pop(step.node, None)
+            case SendRoutes() | StartGateway() | ContinueGateway() | ReplaceGateway() | StopGateway():
+                pass  # gateways of nodes are as tests put them
 
     def _obey_about_files(self, step: FetchWeights | RemoveWeights | BuildRuntime | PruneRuntimes) -> None:
         if isinstance(step, FetchWeights):

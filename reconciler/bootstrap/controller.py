@@ -22,7 +22,6 @@ from reconciler.controller.admin.answer import Admin
 from reconciler.controller.clock_gaps import ClockGaps, Clocks, elapsed, loop_time
 from reconciler.controller.desired_state import DesiredState
 from reconciler.controller.figures.keeper import Keeper
-from reconciler.controller.fronts import Fronts
 from reconciler.controller.loop import Loop
 from reconciler.controller.notifications import Notifications
 from reconciler.controller.parts import Lease, Parts, Surroundings
@@ -32,10 +31,12 @@ from reconciler.controller.routes_file import RoutesFile
 from reconciler.descriptors import raised
 from reconciler.errors import Damaged, Deposed, Invalid, ReconcilerError
 from reconciler.execution import Executor, Tools
+from reconciler.execution.gateways import Gateways
 from reconciler.execution.hub import Hub
 from reconciler.inventory import (
     Collector,
     GatewayProbe,
+    GatewaysOnNodes,
     observe_console,
     observe_figures,
     observe_gateway,
@@ -95,12 +96,11 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         machines = machines_of(home)
         stack.push_async_callback(machines.close)
         probe = GatewayProbe(lambda: observe_gateway(home.gateway, home.prompts, home.usage))
-        fronts = Fronts(machines.front, home.fronts, home.gateway_key, lambda: loop.trigger())
-        gateways = _surroundings(home, source, machines, lambda: fronts.beside(probe()))
-        loop, parts = compose(gateways, store)
-        parts.publisher.routed = fronts.follow
+        gateways = Gateways(machines.front, home.fronts, home.gateway_key)
+        loop, parts = compose(_surroundings(home, source, machines, probe, gateways), store)
         parts.lease.identity = (identity, *store.identities)
         stack.push_async_callback(parts.collector.close)
+        stack.push_async_callback(parts.gateways.close)
         stack.push_async_callback(parts.executor.close)
         stack.push_async_callback(parts.notifications.close)
         remote = remote_of(home, source, loop, parts)
@@ -110,13 +110,16 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         _end_on_signals(loop.end)
         await stack.enter_async_context(_following(source, loop, parts, remote))
         await stack.enter_async_context(_asking(probe))
-        await stack.enter_async_context(fronts.following())
         log.info("controller of %s is running, pid %d", home.root, os.getpid())
         await loop.run()
 
 
 def _surroundings(
-    home: Home, source: Source, machines: Machines, gateway: Callable[[], GatewayObservation | None]
+    home: Home,
+    source: Source,
+    machines: Machines,
+    gateway: Callable[[], GatewayObservation | None],
+    gateways: Gateways,
 ) -> Surroundings:
     return Surroundings(
         source=source,
@@ -131,6 +134,7 @@ def _surroundings(
         requests=lambda: observe_figures(home.gateway_figures),
         supervision=lambda: observe_supervision(home.supervision),
         stopped_up=lambda: stopped_holder(home.root / "up.lock"),
+        gateways=gateways,
         console=lambda: observe_console(home.console) if holder(home.lock_of(CONSOLE)) is not None else "",
     )
 
@@ -143,9 +147,18 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         loop.trigger()
 
     collector = Collector(around.machines, clock, news, lambda name: lease.token(name, store.token))
-    tools = Tools(store, collector, around.machines, clock, hub=around.hub)
+    gateways = around.gateways
+    tools = Tools(store, collector, around.machines, clock, hub=around.hub, gateways=gateways)
     tools.runtimes.on_news = news
     publisher = Publisher(store, around.routes)
+    watcher = GatewaysOnNodes(gateways.front, news)
+    gateways.watcher, publisher.routed = watcher, gateways.follow
+
+    def watch_gateways() -> None:
+        watcher.watch(gateways.names)
+        loop.trigger()
+
+    gateways.on_news = watch_gateways
     seen = around.gateway()
     if seen is not None and seen.token >= store.token:
         # The store was lost: the gateway refuses an older token.
@@ -172,6 +185,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         notifications=Notifications(store, around.post, clock, news),
         clock_gaps=ClockGaps(around.clocks),
         figures=Keeper(around.figures, collector.nodes, around.requests, clock),
+        gateways=watcher,
         lease=lease,
     )
     loop = Loop(parts)

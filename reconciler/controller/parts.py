@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.execution import Executor
+from reconciler.execution.gateways import Gateways
 from reconciler.execution.hub import Hub
-from reconciler.inventory import Collector
+from reconciler.inventory import Collector, GatewaysOnNodes
 from reconciler.outgoing.webhooks import Webhooks
 from reconciler.remote.machines import Machines
 from reconciler.source.sources import Source
@@ -50,6 +51,8 @@ class Surroundings:
     """Returns the acts of `up` on services that gave no answer, the oldest first."""
     stopped_up: Callable[[], int] = lambda: 0
     """Returns the pid of an `up` that a signal has stopped; 0 if none is. It takes a moment."""
+    gateways: Gateways = field(default_factory=Gateways)
+    """The gateways of nodes; by default no node can have one."""
     console: Callable[[], str] = lambda: ""
     """Returns why the running console does not listen as declared; empty if it does."""
 
@@ -86,6 +89,7 @@ class Parts:
     notifications: Notifications
     clock_gaps: ClockGaps
     figures: Keeper
+    gateways: GatewaysOnNodes
     lease: Lease = field(default_factory=Lease)
     stopping: bool = False
     watched: tuple[Desired, Stored] | None = None

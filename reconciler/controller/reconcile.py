@@ -104,7 +104,7 @@ def decide(parts: Parts, wanted: Desired | None = None) -> Slices[Snapshots]:
     ``wanted`` replaces the manifests in force, for a preview.
     """
     desired, memory, now = wanted or _desired(parts), remember(parts), parts.clock()
-    observed = Observed(parts.collector.nodes(), parts.around.gateway())
+    observed = Observed(parts.collector.nodes(), parts.around.gateway(), parts.gateways.seen)
     decided = yield from plan_in_slices(desired, observed, memory, now, parts.entropy())
     return Snapshots(desired, observed, memory, decided, now)
 

@@ -52,7 +52,12 @@ class Executor:
     def volatile(self) -> Volatile:
         """Return a snapshot of past and current actions."""
         tools = self.tools
-        return replace(tools.volatile, in_flight=self.in_flight, runtimes=tools.runtimes.known)
+        return replace(
+            tools.volatile,
+            in_flight=self.in_flight,
+            runtimes=tools.runtimes.known,
+            gateways=tools.gateways.known,
+        )
 
     def launch(self, steps: tuple[Step, ...]) -> None:
         """Start all steps of a plan. The planner has made sure that they do not conflict."""

@@ -23,6 +23,7 @@ from reconciler.state import (
 )
 from reconciler.state.rollback import Rollback
 
+from .gateways import Gateways
 from .hub import Hub
 from .runtimes import Builder
 
@@ -73,6 +74,7 @@ class Tools:
     clock: Callable[[], float]
     """Seconds since the Unix epoch."""
     hub: Hub = field(default_factory=Hub)
+    gateways: Gateways = field(default_factory=Gateways)
     volatile: Volatile = field(default_factory=Volatile)
     runtimes: Builder = field(init=False)
 

@@ -151,6 +151,6 @@ LEFT_OUT: dict[type[Any], frozenset[str]] = {
     NodeReport: frozenset({"hostname"}),
     RankReport: frozenset({"socket", "shim_pid"}),
     Ends: frozenset({"jumps"}),
-    Memory: frozenset({"agents", "leaving", "deliveries", "unwritable", "locked"}),
+    Memory: frozenset({"agents", "gateways", "leaving", "deliveries", "unwritable", "locked"}),
 }
 """Fields that are always left out."""

@@ -20,8 +20,6 @@ from reconciler.state import (
     Plan,
     ProveGroup,
     RebootNode,
-    Refusal,
-    RefusedBecause,
     ReleaseReplica,
     RemoveObject,
     ReplicaId,
@@ -33,7 +31,7 @@ from reconciler.state import (
     Waiting,
     WaitingFor,
 )
-from reconciler.state.identity import CLUSTER, ObjectKey
+from reconciler.state.identity import CLUSTER
 from reconciler.state.machine.links import Cabling
 from reconciler.state.plan import SetBack
 from reconciler.state.slices import Slices, whole
@@ -44,7 +42,7 @@ from .context.decision import NOTHING, Decision, combined, wait
 from .context.reservations import Reservations
 from .context.view import View, look
 from .context.world import World, due
-from .nodes import agents, quarantine, repair, runtimes
+from .nodes import agents, gateways, quarantine, repair, runtimes
 from .placement.place import FOR_WANT_OF_NODES
 from .recovery import cable_faults, machine_faults, quarantined_prompts, rollback, rolling_reboot
 from .replica import ladder
@@ -135,7 +133,13 @@ def _serving(draft: Draft) -> Slices[Draft]:
     decisions = yield from _replicas(draft.world)
     rollbacks = Decision(refused=tuple(rollback.refusals(draft.world)))
     prompts = Decision(troubles=tuple(quarantined_prompts.troubles(draft.world)))
-    return draft.then(*decisions, rollbacks, prompts, _gateway(draft.world))
+    return draft.then(*decisions, rollbacks, prompts)
+
+
+def _gateways(draft: Draft) -> Slices[Draft]:
+    world = draft.world
+    decisions = yield from _each(gateways.names(world), gateways.decide, world)
+    return draft.then(gateways.own(world), *decisions)
 
 
 def _tidying(draft: Draft) -> Slices[Draft]:
@@ -206,6 +210,10 @@ STAGES: tuple[Stage, ...] = (
         _machines, "agents, runtimes, weights and repairs come first: groups are formed on what they prepare"
     ),
     Stage(_serving, "each replica sees what those before it have reserved"),
+    Stage(
+        _gateways,
+        "steps for groups go first: a gateway gets routes that the pass before has put in force",
+    ),
     Stage(_tidying, "nothing is forgotten or removed before the replicas have said what they still use"),
     Stage(
         _causes,
@@ -224,15 +232,6 @@ STAGES: tuple[Stage, ...] = (
         "a requested restart waits until all else is settled, so it is decided last; its steps are taken first",
     ),
 )
-
-
-def _gateway(world: World) -> Decision:
-    """Say what stops the gateway. It follows its routes by itself."""
-    wanted, seen = world.desired.gateway, world.observed.gateway
-    if wanted is None or seen is None or not seen.problem:
-        return NOTHING
-    key = ObjectKey("Gateway", wanted.metadata.name)
-    return Decision(refused=(Refusal(key, RefusedBecause.CANNOT_LISTEN, seen.problem),))
 
 
 def _replicas(world: World) -> Slices[list[Decision]]:

@@ -63,6 +63,7 @@ class RefusedBecause(Enum):
     NO_RESTART = "CannotRestart"
     NOT_REPAIRED = "CannotRepair"
     CANNOT_LISTEN = "CannotListen"
+    NO_GATEWAY = "GatewayNotRunning"
     SET_BACK = "RevisionSetBack"
     HELD = "RevisionHeld"
     REJECTED = "RevisionRejected"

@@ -14,6 +14,7 @@ from .faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
 from .formed_spec import FormedSpec
 from .formed_under import NO_FACTS, Facts
 from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
+from .machine.gateways import GatewaysInForce
 from .machine.runtimes import Runtimes
 from .reports.notification import Delivery
 from .rollback import Rollback
@@ -179,6 +180,8 @@ class Volatile:
     repaired: Mapping[NodeName, float] = field(default_factory=dict)
     """Time of the last confirmed repair of each machine, in seconds since the Unix epoch."""
     runtimes: Runtimes = field(default_factory=Runtimes)
+    gateways: GatewaysInForce = field(default_factory=GatewaysInForce)
+    """The gateways of nodes. Those that are remembered outlast the controller, in a file of its home."""
 
     def unstarted(self, name: NodeName) -> bool:
         """Return whether the start of a node's agent has failed because of the node."""

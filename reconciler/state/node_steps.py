@@ -10,6 +10,7 @@ from reconciler.wire.repair import Change
 
 from .faults import Reboot
 from .identity import NodeName, ObjectKey
+from .subjects import GatewaySubject
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,77 @@ class PruneRuntimes(_OfRuntime):
         return f"remove old runtimes of {self.node}"
 
 
+@dataclass(frozen=True, slots=True)
+class _OfGateway(_OfNode):
+    """Common part of steps about the gateway of a node, which run in parallel to those about the node's agent."""
+
+    about: ObjectKey
+    """The Gateway that names the node; the Node itself if there is none."""
+
+    @property
+    def subject(self) -> str:
+        return str(GatewaySubject(self.node))
+
+    @property
+    def object(self) -> ObjectKey:
+        return self.about
+
+
+@dataclass(frozen=True, slots=True)
+class SendRoutes(_OfGateway):
+    """Have the gateway of a node use the routes and keys in force."""
+
+    verb: ClassVar[str] = "send-routes"
+    digest: str
+    """``GatewaysInForce.files`` of the node."""
+
+    def __str__(self) -> str:
+        return f"send routes and keys to the gateway on {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class StartGateway(_OfGateway):
+    """Start the gateway of a node, with the routes and keys that lie there."""
+
+    verb: ClassVar[str] = "start-gateway"
+
+    def __str__(self) -> str:
+        return f"start the gateway on {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueGateway(_OfGateway):
+    """Continue the gateway of a node that was stopped by a signal."""
+
+    verb: ClassVar[str] = "continue-gateway"
+
+    def __str__(self) -> str:
+        return f"continue the gateway on {self.node}, which was stopped by a signal"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceGateway(_OfGateway):
+    """End the gateway of a node that runs another version. Once it has ended, one of this version is started."""
+
+    verb: ClassVar[str] = "replace-gateway"
+    runs: str
+    """The file that it runs."""
+
+    def __str__(self) -> str:
+        return f"end the gateway on {self.node}, which runs {self.runs}, to start another one"
+
+
+@dataclass(frozen=True, slots=True)
+class StopGateway(_OfGateway):
+    """End the gateway of a node that is to have none any more, and remove its routes and keys."""
+
+    verb: ClassVar[str] = "stop-gateway"
+
+    def __str__(self) -> str:
+        return f"end the gateway on {self.node}, and remove its routes and keys"
+
+
+GatewayStep = SendRoutes | StartGateway | ContinueGateway | ReplaceGateway | StopGateway
 NodeStep = (
     StartAgent
     | StopAgent
@@ -177,4 +249,5 @@ NodeStep = (
     | ConfirmRepair
     | BuildRuntime
     | PruneRuntimes
+    | GatewayStep
 )

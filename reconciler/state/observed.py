@@ -257,6 +257,17 @@ class LimitsObservation:
     """Reason why the store does not decide; empty too while it has not been asked yet."""
 
 
+class GatewayProcess(Enum):
+    """The process of a gateway on another machine."""
+
+    UNKNOWN = "unknown"
+    """Not looked at since the controller started."""
+    RUNNING = "running"
+    STOPPED = "stopped"
+    """Stopped by a signal, which another signal undoes."""
+    GONE = "gone"
+
+
 @dataclass(frozen=True, slots=True)
 class FrontObservation:
     """A gateway on another machine, as the controller last reached it."""
@@ -268,11 +279,28 @@ class FrontObservation:
     sequence: int = 0
     """The number of its routes."""
     problem: str = ""
-    """Why it cannot be reached or does not run; a running gateway continues with its routes."""
+    """Why it cannot be reached, does not run or does not listen; a running gateway continues with its routes."""
     limits: LimitsObservation | None = None
     """None where there are no limits."""
     keys: str | None = None
     """``digest_of`` its keys; None where it does not report them."""
+    reached: bool = True
+    """False if the last look at it failed: all else is from the look before."""
+    process: GatewayProcess = GatewayProcess.UNKNOWN
+    program: str = ""
+    """The name of the file that its process runs."""
+    files: str = ""
+    """The digest of the routes and keys that lie there; empty if there are none."""
+    cannot_listen: bool = False
+    """True if it says that it cannot listen as declared."""
+    failing_seconds: float = 0.0
+    """Seconds for which looks have found it not running, or not listening as declared; 0 if the last one did not."""
+
+    @property
+    def serves(self) -> bool:
+        """Return whether it ran and listened as declared when it was seen last."""
+        running = self.process is GatewayProcess.RUNNING
+        return running and self.listen is not None and not self.cannot_listen
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,8 +323,6 @@ class GatewayObservation:
     instead."""
     certificate: ServedCertificate | None = None
     """None where it speaks plain HTTP."""
-    others: tuple[FrontObservation, ...] = ()
-    """The gateways on other machines, by the names of their nodes."""
     door: FrontDoor | None = None
     """None if it was not asked yet."""
     usage: tuple[KeyUsage, ...] = ()
@@ -320,6 +346,9 @@ class Observed:
 
     nodes: Mapping[NodeName, NodeObservation] = field(default_factory=dict)
     gateway: GatewayObservation | None = None
+    """The gateway of the controller's own machine."""
+    gateways_on_nodes: Mapping[NodeName, FrontObservation] = field(default_factory=dict)
+    """The gateways on other machines, in the order of the names of their nodes."""
 
     def ranks(self) -> tuple[ObservedRank, ...]:
         """Return all ranks on all nodes, sorted by node and id."""

@@ -282,6 +282,7 @@ class WaitingFor(Enum):
     STOPPING = "RanksStopping"
     RANKS = "RanksNotReady"
     RUNTIME = "RuntimeBuilding"
+    ROUTES = "RoutesNotWritten"
     WEIGHTS = "WeightsFetching"
     EXAMINATION = "MemoryGuessed"
     PROGRESS = "NoProgress"
@@ -322,6 +323,13 @@ class Refusal:
     @property
     def told(self) -> str:
         return told(self.text, self.person)
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRefusal(Refusal):
+    """A gateway of a node that does not serve; the Gateway's own may serve nevertheless."""
+
+    node: NodeName = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

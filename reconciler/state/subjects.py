@@ -54,6 +54,16 @@ class RequestSubject:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewaySubject:
+    """The gateway of a node."""
+
+    node: NodeName
+
+    def __str__(self) -> str:
+        return f"gateway-on/{self.node}"
+
+
+@dataclass(frozen=True, slots=True)
 class OtherSubject:
     """Anything else that a step is about, such as ``repair/studio-1``."""
 
@@ -63,7 +73,7 @@ class OtherSubject:
         return self.text
 
 
-Subject = ReplicaSubject | NodeSubject | LinkSubject | RequestSubject | OtherSubject
+Subject = ReplicaSubject | NodeSubject | LinkSubject | RequestSubject | GatewaySubject | OtherSubject
 
 
 def read(written: str) -> Subject:
@@ -76,6 +86,8 @@ def read(written: str) -> Subject:
             return NodeSubject(NodeName(name))
         case "link", [one, other]:
             return LinkSubject(NodeName(one), NodeName(other))
+        case "gateway-on", [name]:
+            return GatewaySubject(NodeName(name))
         case "request", _:
             return RequestSubject(rest)
         case _:

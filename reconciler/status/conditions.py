@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.state import NodeName, NodeObservation, Refusal, Trouble
 from reconciler.state.identity import ObjectKey
+from reconciler.state.plan import GatewayRefusal
 from reconciler.state.reports.status import ObjectStatus
 
 from . import certificate, examinations, limits, node
@@ -111,7 +112,9 @@ def _status(
     stalled = _stalled(planned.refused.get(key), planned.troubles.get(key))
     if before and before.generation == generation and is_awaited(key, snapshots, planned):
         found, stalled = last_known(key, before, found, stalled, snapshots)
-    states = (_ready(found, planned.refused.get(key), stalled), _reconciling(planned, key), stalled, *more)
+    # Steps about a Gateway are about those on other nodes, and bring its own no nearer.
+    reconciling = SETTLED if key.kind == "Gateway" and not found.ready else _reconciling(planned, key)
+    states = (_ready(found, planned.refused.get(key), stalled), reconciling, stalled, *more)
     known = {condition.type: condition for condition in before.conditions} if before else {}
     conditions = tuple(each.at(snapshots.now, generation, known.get(each.type)) for each in states)
     return ObjectStatus(conditions, generation, found.extra)
@@ -123,11 +126,14 @@ def _is_acted_on(key: ObjectKey, snapshots: Snapshots) -> bool:
 
 def _ready(found: Readiness, refusal: Refusal | None, stalled: ConditionState) -> ConditionState:
     """Return the reason why an object cannot become ready, if known, instead of the missing parts."""
-    if found.ready or refusal is None:
+    if found.ready or refusal is None or isinstance(refusal, GatewayRefusal):
         return ConditionState("Ready", found.ready, found.reason, found.message, found.person)
     if refusal.reason in AS_WISHED:
         return ConditionState("Ready", False, refusal.reason.value, refusal.text)
     return ConditionState("Ready", False, *stalled[2:])
+
+
+SETTLED = ConditionState("Reconciling", False, "Settled", "")
 
 
 def _reconciling(planned: ByObject, key: ObjectKey) -> ConditionState:
@@ -135,7 +141,7 @@ def _reconciling(planned: ByObject, key: ObjectKey) -> ConditionState:
         return ConditionState("Reconciling", True, "Acting", str(step))
     if (waiting := planned.waiting.get(key)) is not None:
         return ConditionState("Reconciling", bool(waiting.text), waiting.reason.value, waiting.text)
-    return ConditionState("Reconciling", False, "Settled", "")
+    return SETTLED
 
 
 def _stalled(refusal: Refusal | None, trouble: Trouble | None) -> ConditionState:

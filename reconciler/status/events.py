@@ -10,6 +10,7 @@ from reconciler.state import (
     AllocateEpoch,
     BuildRuntime,
     ConfirmRepair,
+    ContinueGateway,
     ContinueRank,
     EmptyNode,
     ForgetAgent,
@@ -21,10 +22,13 @@ from reconciler.state import (
     ReleaseReplica,
     RemoveObject,
     RepairNode,
+    ReplaceGateway,
     StartAgent,
+    StartGateway,
     StartRank,
     Step,
     StopAgent,
+    StopGateway,
     StopRank,
 )
 from reconciler.state.identity import ObjectKey
@@ -124,5 +128,10 @@ STEP_REASONS: Mapping[type[Step], str] = {
     FetchWeights: "FetchBegun",
     RemoveWeights: "WeightsRemoved",
     RemoveObject: "Removed",
+    StartGateway: "GatewayStarted",
+    ContinueGateway: "GatewayContinued",
+    ReplaceGateway: "GatewayReplaced",
+    StopGateway: "GatewayStopped",
 }
-"""Reasons of events for executed steps; steps that only clean up have none."""
+"""Reasons of events for executed steps; steps that only clean up have none, and those that each change of the routes
+brings."""

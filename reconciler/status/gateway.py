@@ -32,8 +32,9 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         extra["certificate"] = certificate.as_json(gateway.certificate)
     if gateway.limits is not None:
         extra["limits"] = limits.as_json(gateway.limits)
-    if gateway.others:
-        extra["others"] = [_other(each) for each in gateway.others]
+    others = snapshots.observed.gateways_on_nodes.values()
+    if others:
+        extra["others"] = [_other(each) for each in others]
     door = gateway.door
     if door is None:
         text = f"it has begun to listen at {gateway.endpoint}, and has not been asked there yet"
@@ -50,7 +51,7 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
         models = few_names(door.unserved)
         text = f"it answers at {gateway.endpoint}, but is connected to no group of {models}; see: reconciler get deployments"
         return Readiness(False, "NoGroupConnected", text, extra)
-    lacks = [f"on {each.node}: {each.problem}" for each in gateway.others if each.problem]
+    lacks = [f"on {each.node}: {each.problem}" for each in others if each.problem]
     wanted, nodes = snapshots.desired.gateway, snapshots.desired.nodes
     if wanted is not None:
         lacks += [*unknown_fronts(wanted, nodes), *fronts_without_way(wanted, nodes)]
@@ -98,7 +99,8 @@ def behind_on_keys(snapshots: Snapshots) -> tuple[tuple[NodeName | None, str], .
     if wanted is None or wanted.spec.auth.mode == "none" or seen is None or seen.endpoint is None:
         return ()
     keys = digest_of(tuple(_keys(snapshots.desired.others.values())))
-    each = ((None, "", seen.keys), *((other.node, other.problem, other.keys) for other in seen.others))
+    others = snapshots.observed.gateways_on_nodes.values()
+    each = ((None, "", seen.keys), *((other.node, other.problem, other.keys) for other in others))
     return tuple(
         (node, problem) for node, problem, known in each if known != keys and (known is not None or problem)
     )

@@ -26,7 +26,8 @@ def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
     address = spec.limits.store.address
     if seen is None or seen.limits is None or not (seen.limits.shared or seen.limits.problem):
         return (ConditionState(TYPE, False, "NotAskedYet", ""),)
-    places = [("the controller's machine", seen.limits), *((each.node, each.limits) for each in seen.others)]
+    others = snapshots.observed.gateways_on_nodes.values()
+    places = [("the controller's machine", seen.limits), *((each.node, each.limits) for each in others)]
     away = list(_away(places))
     if not away:
         return (ConditionState(TYPE, False, "LimitsShared", f"all gateways count together in {address}"),)

@@ -1,4 +1,4 @@
-"""Deployments that nothing serves, and the gateway that does not listen, although no machine and no group is at fault:
+"""Deployments that nothing serves, and gateways that do not run or listen, although no machine and no group is at fault:
 too little memory, no weights, a hub that refuses them. Pure."""
 
 from __future__ import annotations
@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 
 from reconciler.state import DeploymentName, Plan, Refusal, RefusedBecause, ReplicaId, Sign, Trouble
 from reconciler.state.identity import ObjectKey
-from reconciler.state.subjects import LinkSubject, NodeSubject, OtherSubject, ReplicaSubject, Subject
+from reconciler.state.plan import GatewayRefusal
+from reconciler.state.subjects import (
+    GatewaySubject,
+    LinkSubject,
+    NodeSubject,
+    OtherSubject,
+    ReplicaSubject,
+    Subject,
+)
 from reconciler.wire.launch import RankId
 
 from .awaited import AS_WISHED
@@ -61,10 +69,10 @@ class Unserved:
 
 
 def unserved(snapshots: Snapshots, statuses: Statuses) -> Iterator[Unserved]:
-    """Yield what is refused for longer than ``UNSERVED_SECONDS`` and keeps a deployment from being served, unless a
-    machine or cable explains it. ``statuses`` know since when."""
+    """Yield what is refused for longer than ``UNSERVED_SECONDS`` and keeps a deployment, or a gateway, from serving,
+    unless a machine or cable explains it. ``statuses`` know since when."""
     plan, gateway = snapshots.plan, snapshots.desired.gateway
-    refused = {each.object: each for each in reversed(plan.refused)}
+    refused = {each.object: each for each in reversed(plan.refused) if not isinstance(each, GatewayRefusal)}
     found: list[tuple[ObjectKey, Subject, Refusal | None]] = [
         (ObjectKey("ModelDeployment", name), _subject(name, plan), _of_deployment(name, refused, snapshots))
         for name in sorted(snapshots.desired.deployments)
@@ -72,8 +80,13 @@ def unserved(snapshots: Snapshots, statuses: Statuses) -> Iterator[Unserved]:
     if gateway is not None:
         key = ObjectKey("Gateway", gateway.metadata.name)
         found.append((key, OtherSubject(str(key)), refused.get(key)))
+    found += [
+        (each.object, GatewaySubject(each.node), each)
+        for each in plan.refused
+        if isinstance(each, GatewayRefusal)
+    ]
     for key, subject, refusal in found:
-        since = _since(refusal, statuses) if refusal is not None else None
+        since = _since(refusal, snapshots, statuses) if refusal is not None else None
         if refusal is not None and since is not None and snapshots.now - since >= UNSERVED_SECONDS:
             yield Unserved(key, subject, refusal, since)
 
@@ -120,8 +133,12 @@ def _subject(name: DeploymentName, plan: Plan) -> ReplicaSubject:
     return next(own, ReplicaSubject(ReplicaId(name, 0)))
 
 
-def _since(refusal: Refusal, statuses: Statuses) -> float | None:
-    """Return since when an object cannot become ready; None if that is not known yet."""
+def _since(refusal: Refusal, snapshots: Snapshots, statuses: Statuses) -> float | None:
+    """Return since when an object cannot become ready, or the gateway of a node does not serve; None if that is not known
+    yet."""
+    if isinstance(refusal, GatewayRefusal):
+        seen = snapshots.observed.gateways_on_nodes.get(refusal.node)
+        return None if seen is None else snapshots.now - seen.failing_seconds
     known = statuses.get(refusal.object)
     stalled = known.condition("Stalled") if known is not None else None
     return stalled.since if stalled is not None and stalled.status else None

@@ -133,9 +133,9 @@ def test_the_status_of_each_kind_is_documented_completely() -> None:
             1,
             URL,
             certificate=CERTIFICATE,
-            others=(FrontObservation(NodeName("b")),),
             limits=LimitsObservation(2),
         ),
+        {NodeName("b"): FrontObservation(NodeName("b"))},
     )
     snapshots = Snapshots(world.desired(), seen, world.memory(), world.plan(), world.now)
     for key, found in status.statuses(snapshots, {}).items():

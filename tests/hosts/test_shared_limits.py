@@ -152,7 +152,7 @@ async def sharing() -> AsyncIterator[Shared]:
         made.keys = KEYS
         place = LimitsStore(store.address, "hosts", password_file=str(word))
         shared = Shared(made, store, count, session)
-        made.fronts.follow(made.routes(*shared.names, limits_store=place))
+        made.loop.follow(made.routes(*shared.names, limits_store=place))
         try:
             await eventually(lambda: made.serving(2) and shared.sharing() == shared.names)
             yield shared

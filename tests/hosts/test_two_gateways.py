@@ -11,7 +11,6 @@ import time
 import aiohttp
 import pytest
 
-from reconciler.controller.fronts import Fronts
 from tests.gateway.rank_double import eventually, told
 
 from .fronts import WORDS, answer, gateways
@@ -47,15 +46,15 @@ async def test_one_of_two_gateways_dies_under_load_and_clients_that_retry_lose_n
 @pytest.mark.nightly
 async def test_gateways_go_on_without_the_controller_and_the_next_one_finds_and_ends_them() -> None:
     async with gateways() as made, aiohttp.ClientSession() as session:
-        async with made.fronts.following():
+        async with made.loop.following():
             pass  # that controller keeps nothing any more
         pids = {name: each.pid for name, each in made.seen().items()}
         for name in made.hosts:
             assert await answer(session, [made.url(name)] * 2) == (told(WORDS), 1)
         next_one = copy.copy(made)
-        next_one.fronts = Fronts(made.pool.front, made.remembered, made.key, lambda: None)
-        async with next_one.fronts.following():
-            next_one.fronts.follow(next_one.routes("front-b"))
+        next_one.loop = made.next_loop()
+        async with next_one.loop.following():
+            next_one.loop.follow(next_one.routes("front-b"))
             await eventually(lambda: next_one.serving(1))
             assert next_one.seen()["front-b"].pid == pids["front-b"]
             await eventually(

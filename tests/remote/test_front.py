@@ -1,54 +1,108 @@
-"""The gateway of another machine is continued where it was stopped, and no other process with its number is touched."""
+"""The gateway of another machine: seen as it is, started, continued and ended where it runs. No other process with its
+number is touched. The scripts are real; the machine is this one."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from reconciler.agent.system.process import states
-from reconciler.remote.nodes.front import _END, _KEEP
+from reconciler.errors import Unreachable
+from reconciler.remote.bootstrap.profile import Profile
+from reconciler.remote.commands import Completed, run_locally
+from reconciler.remote.nodes.front import Front, FrontFiles, GatewayState, digest_of_files
 from reconciler.remote.runtime.gateway_file import gateway_file
 
 pytestmark = [pytest.mark.processes, pytest.mark.needs("ps")]
 
 SLEEPS = "import time; print('begun', flush=True); time.sleep(600)"
+GATEWAY = """
+import json, os, pathlib, signal, subprocess, sys, time
+file, home, *more = sys.argv
+if more:
+    log = open(home + '/gateway.log', 'ab')
+    subprocess.Popen([sys.executable, '-I', file, home], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    sys.exit(0)
+print('a first line', 'its last words', sep='\\n', flush=True)
+here = pathlib.Path(home)
+(here / 'gateway.json').write_text(json.dumps({'pid': os.getpid(), 'problem': ''}) + '\\n')
+(here / 'gateway.lock').write_text(f'{os.getpid()}\\n')
+time.sleep(600)
+"""
+FILES = FrontFiles(b'{"routes": []}', {"gateway": b"secret", "jump-a": b"other"})
+
+
+class Here:
+    """This machine, with a home of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / ".reconciler"
+        self.front = self.root / "front"
+        self.program = self.root / "agents" / gateway_file().name
+        self.commands = 0
+        self.written: list[str] = []
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109
+        self.commands += 1
+        return await run_locally(*argv, timeout=timeout)
+
+    async def put(self, path: PurePosixPath, content: bytes, mode: int) -> None:
+        self.written.append(path.name)
+        place = Path(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+        place.chmod(mode)
+
+    async def profile(self) -> Profile:
+        home = PurePosixPath(self.root.parent)
+        return Profile(home, "Linux", "x86_64", "me", 1000, "here", python=sys.executable)
+
+    def has_program(self) -> None:
+        """Have a program that is started as the gateway is, and does nothing."""
+        self.program.parent.mkdir(parents=True)
+        self.program.write_text(GATEWAY)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "front").mkdir()
-    (tmp_path / "agents" / "gateway-1.pyz").write_text(SLEEPS)
-    (tmp_path / "front" / "gateway.json").write_text("{}")
-    return tmp_path
+def here(tmp_path: Path) -> Here:
+    return Here(tmp_path)
 
 
-def started(*words: object) -> subprocess.Popen[str]:
-    process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    process.stdout.readline()
-    return process
+@pytest.fixture
+def front(here: Here) -> Front:
+    return Front(here, "b")
 
 
-def keep(place: Path, script: str = _KEEP) -> str:
-    words = (
-        "/bin/sh",
-        "-c",
-        script,
-        "keep",
-        place / "front",
-        place / "agents" / "gateway-1.pyz",
-        "/bin/false",
-    )
-    return subprocess.run(
-        list(map(str, words)), capture_output=True, text=True, timeout=60, check=True
-    ).stdout
+@contextmanager
+def started(*words: object) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def running(here: Here, name: str = "gateway-1.pyz") -> Iterator[subprocess.Popen[str]]:
+    """A gateway of another version."""
+    here.front.mkdir(parents=True, exist_ok=True)
+    here.program.parent.mkdir(parents=True, exist_ok=True)
+    program = here.program.with_name(name)
+    program.write_text(SLEEPS)
+    with started(sys.executable, "-I", program, here.front) as process:
+        (here.front / "gateway.lock").write_text(f"{process.pid}\nstarted as\n")
+        yield process
 
 
 def until_state(pid: int, letters: str) -> None:
@@ -58,25 +112,133 @@ def until_state(pid: int, letters: str) -> None:
         time.sleep(0.02)
 
 
-def test_a_gateway_that_is_stopped_is_continued(place: Path) -> None:
-    with started(sys.executable, "-I", place / "agents" / "gateway-1.pyz", place / "front") as gateway:
-        (place / "front" / "gateway.lock").write_text(f"{gateway.pid}\n")
+async def until_running(front: Front) -> GatewayState:
+    deadline = time.monotonic() + 30
+    while (found := await front.look()).pid is None:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+    return found
+
+
+async def test_where_nothing_is_nothing_is_seen_and_a_look_leaves_nothing(here: Here, front: Front) -> None:
+    assert await front.look() == GatewayState()
+    assert not here.root.exists()
+
+
+async def test_files_are_sent_where_they_differ_and_others_are_removed(here: Here, front: Front) -> None:
+    await front.look()
+    await front.send(FILES)
+    assert here.written == ["gateway", "jump-a", "routes.json"], "keys first: routes may need them"
+    assert (here.front / "routes.json").stat().st_mode & 0o777 == 0o600
+    await front.look()
+    await front.send(FILES)
+    assert len(here.written) == 3
+    (here.front / "keys" / "gateway").write_bytes(b"changed there")
+    await front.look()
+    fewer = FrontFiles(FILES.routes, {"gateway": b"secret"})
+    await front.send(fewer)
+    assert here.written[3:] == ["gateway"]
+    found = await front.look()
+    assert sorted(found.files) == ["keys/gateway", "routes.json"]
+
+
+async def test_what_was_sent_has_the_digest_that_is_seen_there(front: Front) -> None:
+    await front.send(FILES)
+    assert digest_of_files((await front.look()).files) == FILES.digest
+    assert FrontFiles(b"{}", FILES.keys).digest != FILES.digest
+    await front.remove_files()
+    assert digest_of_files((await front.look()).files) == ""
+
+
+async def test_a_gateway_is_started_once_and_seen_with_its_program_and_words(
+    here: Here, front: Front
+) -> None:
+    here.has_program()
+    older = here.program.with_name("gateway-0.pyz")
+    older.write_text("")
+    await front.start()
+    found = await until_running(front)
+    try:
+        assert (found.stopped, found.program) == (False, here.program.name)
+        assert (found.said["pid"], found.last_words) == (found.pid, "its last words")
+        assert not older.exists()
+        await front.start()
+        assert (await front.look()).pid == found.pid
+        await front.signal("STOP")
+        assert (await front.look()).stopped
+        await front.signal("TERM", "CONT")
+        until_state(found.pid or 0, "gZ")
+        assert (await front.look()).pid is None
+        assert here.written == []
+    finally:
+        if (await front.look()).pid == found.pid is not None:
+            os.kill(found.pid, signal.SIGKILL)
+
+
+async def test_the_program_is_sent_where_it_is_missing(here: Here, front: Front) -> None:
+    await front.start()
+    assert here.written == [gateway_file().name]
+    pid = (await until_running(front)).pid
+    assert pid is not None
+    try:
+        await front.signal("TERM")
+        until_state(pid, "gZ")
+    finally:
+        if (await front.look()).pid == pid:
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_one_that_cannot_be_started_says_why(here: Here, front: Front) -> None:
+    here.program.parent.mkdir(parents=True)
+    here.program.write_text("import nothing_like_this")
+    with pytest.raises(Unreachable, match="nothing_like_this"):
+        await front.start()
+
+
+async def test_a_gateway_of_another_version_is_seen_with_its_program_and_not_started_twice(
+    here: Here, front: Front
+) -> None:
+    with running(here) as gateway:
+        await front.start()
+        found = await front.look()
+        assert (found.pid, found.program) == (gateway.pid, "gateway-1.pyz")
         os.kill(gateway.pid, signal.SIGSTOP)
         until_state(gateway.pid, "T")
-        assert keep(place) == "{}"
+        assert (await front.look()).stopped
+        await front.signal("CONT")
         until_state(gateway.pid, "SR")
-        gateway.kill()
+        await front.signal("TERM", "CONT")
+        assert gateway.wait(30) == -signal.SIGTERM
 
 
-@pytest.mark.parametrize("script", [_KEEP, _END])
-def test_another_process_with_the_number_in_a_copied_lock_is_left_alone(place: Path, script: str) -> None:
-    with started(sys.executable, "-c", SLEEPS, place / "elsewhere" / "front") as stranger:
-        (place / "front" / "gateway.lock").write_text(f"{stranger.pid}\n")
+@pytest.mark.parametrize("act", ["look", "signal", "remove_files"])
+async def test_another_process_with_the_number_in_a_copied_lock_is_left_alone(
+    here: Here, front: Front, act: str
+) -> None:
+    here.front.mkdir(parents=True)
+    with started(sys.executable, "-c", SLEEPS, here.root / "elsewhere" / "front") as stranger:
+        (here.front / "gateway.lock").write_text(f"{stranger.pid}\n")
         os.kill(stranger.pid, signal.SIGSTOP)
         until_state(stranger.pid, "T")
-        keep(place, script)
+        await getattr(front, act)(*(["TERM", "CONT"] if act == "signal" else []))
         assert states([stranger.pid])[stranger.pid] == "T"
-        stranger.kill()
+        assert (await front.look()).pid is None
+
+
+async def test_a_machine_that_prints_something_else_is_not_believed(here: Here, front: Front) -> None:
+    async def run(argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109
+        return Completed(0, "welcome to this machine\n\n", "")
+
+    here.run = run  # type: ignore[method-assign]
+    with pytest.raises(Unreachable, match="printed something else"):
+        await front.look()
+
+
+@pytest.mark.parametrize("said", ["", "not JSON", "[]", '"text"'])
+async def test_words_that_cannot_be_read_are_none(here: Here, front: Front, said: str) -> None:
+    here.front.mkdir(parents=True)
+    (here.front / "gateway.json").write_text(said)
+    assert (await front.look()).said == {}
 
 
 def test_the_file_has_every_module_that_a_gateway_imports(tmp_path: Path) -> None:

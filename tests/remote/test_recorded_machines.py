@@ -462,20 +462,33 @@ class Remote:
         return FOUND
 
 
+LOOKS = (
+    "",
+    '7 S python -I /home/ada/.reconciler/agents/gateway-1.pyz /home/ada/.reconciler/front\nab  routes.json\n\n{"pid": 7}\n',
+    "8 T /usr/bin/python3 -I gateway-2.pyz /home/ada/.reconciler/front\nab  routes.json\nef  keys/old\n\n\nlast words\n",
+    "\n\n[1]\nlast words\n",
+    "\ncd  keys/a\n\n{\n" + "x" * 400 + "\n",
+    "welcome\n\n",
+)
+"""What looks at a gateway print."""
+
+
 async def test_a_gateway_elsewhere_gets_what_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "gateway_file", lambda: SimpleNamespace(name="gateway-1.pyz", content=b"file"))
     lines, rng, machine = [], random.Random(8), Remote("")
     kept = Front(machine, "far")
     for number in range(60):
         machine.calls.clear()
-        machine.out = rng.choice(('{"a": 1}\n', "[1]\n", "\nlast words\n", "", "{\n\n", "\n" + "x" * 400))
-        machine.err = rng.choice(("", "err\n"))
+        machine.out, machine.err = rng.choice(LOOKS), rng.choice(("", "err\n"))
         keys = {key: rng.choice((b"1", b"2")) for key in "ab" if rng.random() < 0.7}
-        files = FrontFiles(rng.choice((b"r", b"s")), keys)
-        result = await outcome(kept.keep(files))
+        results = [await outcome(kept.look())] if rng.random() < 0.7 else []
+        results.append(await outcome(kept.send(FrontFiles(rng.choice((b"r", b"s")), keys))))
+        if rng.random() < 0.3:
+            machine.out = rng.choice(("", "missing\n"))
+            results.append(await outcome(kept.start()))
         if rng.random() < 0.15:
-            await kept.end()
-        lines.append(f"{number} {result} {len(machine.calls)} {name(machine.calls)}")
+            results += [await outcome(kept.remove_files()), await outcome(kept.signal("TERM", "CONT"))]
+        lines.append(f"{number} {'; '.join(results)} {len(machine.calls)} {name(machine.calls)}")
     compare(RECORDED / "gateways.txt", lines)
 
 

@@ -29,8 +29,8 @@ NAMES = sorted(SCENARIOS)
 FIRST_TIER = 5
 """One story of so many is played in the first tier."""
 SEEDS = [range(first, first + 8) for first in range(1, 65, 8)]
-NOT_DECIDED = frozenset({"agent_file", "started_at", "token"})
-"""Of what the planner remembers: what no pass has decided."""
+NOT_DECIDED = frozenset({"agent_file", "gateways", "started_at", "token"})
+"""Of what the planner remembers: what no pass has decided. No simulated machine has a gateway."""
 
 
 class Decided:

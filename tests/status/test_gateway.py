@@ -22,10 +22,14 @@ from reconciler.state import (
     ObjectKey,
     Observed,
     Plan,
+    RefusedBecause,
     ServedCertificate,
+    Waiting,
+    WaitingFor,
 )
 from reconciler.state.faults import told
 from reconciler.state.fronts import fronts_without_way, unknown_fronts
+from reconciler.state.plan import GatewayRefusal
 from reconciler.state.reports.status import ObjectStatus
 from reconciler.status import Readiness, Snapshots, certificate, limits
 from reconciler.status.gateway import readiness
@@ -49,8 +53,8 @@ def door_keys(keys: list[ApiKey]) -> tuple[AccessKey, ...]:
     return status.door(gateway(auth={"mode": "keys"}), keys).keys
 
 
-def ready(seen: GatewayObservation | None) -> Readiness:
-    observed = Observed({}, seen)
+def ready(seen: GatewayObservation | None, *others: FrontObservation) -> Readiness:
+    observed = Observed({}, seen, {each.node: each for each in others})
     return readiness("main", Snapshots(Desired(""), observed, Memory(token=0), Plan(), 0.0))
 
 
@@ -178,12 +182,37 @@ def test_gateways_on_other_nodes_are_listed_with_what_is_wrong_with_them() -> No
         FrontObservation(NodeName("b"), "0.0.0.0:8400", 5, 3),
         FrontObservation(NodeName("c"), problem="no answer"),
     )
-    found = ready(GatewayObservation(7, URL, others=others, door=FrontDoor(True)))
+    found = ready(GatewayObservation(7, URL, door=FrontDoor(True)), *others)
     assert (found.ready, found.message) == (True, f"{URL}; on c: no answer")
     assert found.extra["others"] == [
         {"node": "b", "listen": "0.0.0.0:8400", "pid": 5, "routes": 3, "problem": None, "limits": None},
         {"node": "c", "listen": None, "pid": None, "routes": 0, "problem": "no answer", "limits": None},
     ]
+
+
+def test_one_on_another_node_that_does_not_serve_stalls_the_gateway_and_hides_nothing_of_its_own() -> None:
+    refused = GatewayRefusal(
+        ObjectKey("Gateway", "main"), RefusedBecause.NO_GATEWAY, "the gateway on b", node=NodeName("b")
+    )
+
+    waiting = Waiting(refused.object, WaitingFor.AGENT, "the gateway on c")
+
+    def told(door: FrontDoor) -> dict[str, tuple[bool, str]]:
+        snapshots = Snapshots(
+            Desired("r", gateway=gateway()),
+            Observed({}, GatewayObservation(7, URL, door=door)),
+            Memory(token=0),
+            Plan(refused=(refused,), waiting=(waiting,)),
+            1e3,
+        )
+        (found,) = status.statuses(snapshots, {}).values()
+        return {each.type: (each.status, each.reason) for each in found.conditions}
+
+    assert told(FrontDoor(True))["Ready"] == (True, "Listening")
+    assert told(FrontDoor(True))["Stalled"] == (True, "GatewayNotRunning")
+    assert told(FrontDoor(True))["Reconciling"] == (True, "AgentNotReached")
+    silent = told(FrontDoor(False, problem="no answer"))
+    assert (silent["Ready"], silent["Reconciling"]) == ((False, "GatewaySilent"), (False, "Settled"))
 
 
 def test_gateways_on_other_nodes_say_which_ranks_they_cannot_reach_and_which_nodes_there_are_not() -> None:
@@ -214,8 +243,11 @@ def test_a_gateway_with_other_keys_than_those_in_force_is_behind_until_it_has_th
             gateway=gateway(auth={"mode": auth}),
             others={ObjectKey("ApiKey", key.metadata.name): key for key in mine},
         )
-        others = tuple(FrontObservation(NodeName(f"n{n}"), keys=each) for n, each in enumerate(known[1:]))
-        observed = Observed({}, GatewayObservation(7, URL, keys=known[0], others=others))
+        names = [NodeName(f"n{number}") for number in range(len(known) - 1)]
+        others = {
+            name: FrontObservation(name, keys=each) for name, each in zip(names, known[1:], strict=True)
+        }
+        observed = Observed({}, GatewayObservation(7, URL, keys=known[0]), others)
         found = status.behind_on_keys(Snapshots(desired, observed, Memory(token=0), Plan(), 0.0))
         return [node for node, _ in found]
 
@@ -226,7 +258,7 @@ def test_a_gateway_with_other_keys_than_those_in_force_is_behind_until_it_has_th
     assert behind("keys", None, None) == []
     assert behind("none", one, one) == []
     away = FrontObservation(NodeName("c"), problem="no route to host")
-    observed = Observed({}, GatewayObservation(7, URL, keys=both, others=(away,)))
+    observed = Observed({}, GatewayObservation(7, URL, keys=both), {away.node: away})
     desired = Desired("", gateway=gateway(auth={"mode": "keys"}))
     found = status.behind_on_keys(Snapshots(desired, observed, Memory(token=0), Plan(), 0.0))
     assert (NodeName("c"), "no route to host") in found, "this controller has never reached it"
@@ -245,8 +277,8 @@ AWAY = LimitsObservation(2, "limits.example.com:6379", problem="connection refus
 def divided(seen: LimitsObservation | None, there: LimitsObservation | None, **spec: object) -> list[str]:
     """What is said of limits by a gateway that has another one beside it: the condition's status, reason, and message."""
     wanted = gateway(auth={"mode": "keys"}, nodes=["b"], **spec)
-    others = (FrontObservation(NodeName("b"), limits=there),)
-    observed = Observed({}, GatewayObservation(7, URL, others=others, limits=seen))
+    other = FrontObservation(NodeName("b"), limits=there)
+    observed = Observed({}, GatewayObservation(7, URL, limits=seen), {other.node: other})
     snapshots = Snapshots(Desired("", gateway=wanted), observed, Memory(token=0), Plan(), 0.0)
     return [
         f"{each.status} {each.reason}: {told(each.message, each.person)}"

@@ -18,6 +18,7 @@ from reconciler.state import (
     Outcome,
     Plan,
     PruneRuntimes,
+    SendRoutes,
     StartRank,
     Step,
 )
@@ -315,7 +316,7 @@ def test_the_rank_to_blame_is_named_until_a_group_serves_again() -> None:
 
 
 def test_every_step_is_reported_but_those_that_only_tidy_up() -> None:
-    assert set(get_args(Step)) - STEP_REASONS.keys() == {ForgetRank, PruneRuntimes}
+    assert set(get_args(Step)) - STEP_REASONS.keys() == {ForgetRank, PruneRuntimes, SendRoutes}
 
 
 def test_a_rank_that_had_to_be_killed_is_reported_with_its_grace() -> None:

@@ -7,6 +7,7 @@ module        steps that it carries out
 ``agents``    starts and ends of agents
 ``machines``  restarts and repairs of machines
 ``weights``   weights on nodes
+``gateways``  gateways of nodes
 ============  =====================================================
 
 Steps that only write to the store, or only call the builder of runtimes, have nothing but their row here. ``requests`` asks
@@ -24,6 +25,7 @@ from reconciler.state import (
     AllocateEpoch,
     BuildRuntime,
     ConfirmRepair,
+    ContinueGateway,
     ContinueRank,
     EmptyNode,
     ForgetAgent,
@@ -35,16 +37,20 @@ from reconciler.state import (
     ReleaseReplica,
     RemoveObject,
     RepairNode,
+    ReplaceGateway,
+    SendRoutes,
     StartAgent,
+    StartGateway,
     StartRank,
     Step,
     StopAgent,
+    StopGateway,
     StopRank,
 )
 from reconciler.state.machine.weights import FetchWeights, RemoveWeights
 from reconciler.state.plan import SetBack
 
-from . import agents, machines, ranks, weights
+from . import agents, gateways, machines, ranks, weights
 
 S = TypeVar("S", bound=Step)
 
@@ -93,6 +99,11 @@ ROWS = (
     _row(PruneRuntimes, lambda step, tools: tools.runtimes.prune(step.node, step.runtime)),
     _row(FetchWeights, weights.fetch),
     _row(RemoveWeights, weights.remove),
+    _row(SendRoutes, gateways.send),
+    _row(StartGateway, gateways.start),
+    _row(ContinueGateway, gateways.go_on),
+    _row(ReplaceGateway, gateways.replace),
+    _row(StopGateway, gateways.stop),
 )
 HANDLERS: Mapping[type[Step], Callable[[Any, Tools], Awaitable[str | None]]] = dict(ROWS)
 

@@ -17,7 +17,7 @@ from reconciler.state import (
 )
 from reconciler.wire.node import HeldBy
 
-from . import leftovers, runtimes
+from . import gateways, leftovers, runtimes
 
 EPOCHS_KEPT = 2
 """Number of epochs of a replica, the current one included, whose logs stay on the nodes."""
@@ -47,6 +47,8 @@ def decide(world: World, name: NodeName) -> Decision:
         return Decision(steps=(StartAgent(name, world.access(name), behind),))
     if needed or (node.contact is Contact.AGENT_DOWN and not started):
         return NOTHING
+    if gateways.ends(world, name):
+        return wait_for_node(name, WaitingFor.STEP, "its gateway ends first")
     if node.contact is Contact.AGENT_DOWN:
         return Decision(steps=(ForgetAgent(name),))
     if not world.seen_since_last_write(name):

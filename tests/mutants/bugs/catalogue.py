@@ -462,7 +462,7 @@ PLANNED = (
     Mutant(
         "an-agent-is-ended-before-a-look",
         agents.decide,
-        drop(Name, 27, 98),
+        drop(Name, 27, 104),
         "the agent of a node that left is ended before anybody saw what runs there: ranks nobody watches",
         PLANNING,
     ),

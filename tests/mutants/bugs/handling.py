@@ -32,9 +32,9 @@ from reconciler.controller import desired_state, loop, publish, routes_file
 from reconciler.gateway import server, state_file
 from reconciler.planning import safety
 from reconciler.planning.context import sharding
-from reconciler.planning.nodes import eligible
+from reconciler.planning.nodes import eligible, gateways
 from reconciler.planning.placement import search, suggestions
-from reconciler.planning.plan import _gateway, _written_first
+from reconciler.planning.plan import _written_first
 from reconciler.planning.replica import form
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import files as runner_weights
@@ -584,7 +584,7 @@ MACHINES = (
     ),
     Mutant(
         "a-taken-port-is-no-condition",
-        _gateway,
+        gateways.own,
         always(),
         "the Gateway looks ready while it does not listen",
         ("tests/planning", "tests/status"),
