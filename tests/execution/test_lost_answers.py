@@ -118,3 +118,22 @@ async def test_who_may_start_no_agent_any_more_is_deposed(tools: Tools) -> None:
     tools.machines = LocalMachines(start_agent=refuse)
     with pytest.raises(Deposed, match="a node obeys another controller: token 6 is older than 7"):
         await carry_out(StartAgent(NODE), tools)
+
+
+@pytest.mark.parametrize("code", ["Failed", "fenced", ""])
+async def test_an_agent_that_its_machine_refuses_to_start_for_another_reason_is_not_reached(
+    code: str, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = []
+
+    async def refuse(name: NodeName, token: int) -> None:
+        raise Refused(code, "its disk is full")
+
+    async def reach(name: NodeName) -> None:
+        reached.append(name)
+
+    tools.machines = LocalMachines(start_agent=refuse)
+    monkeypatch.setattr(tools.links, "reach", reach)
+    with pytest.raises(Refused, match="its disk is full"):
+        await carry_out(StartAgent(NODE), tools)
+    assert reached == []

@@ -73,3 +73,20 @@ def test_nothing_else_is_ever_removed(models: Path, path: str) -> None:
 def test_removing_what_is_not_there_changes_nothing(models: Path) -> None:
     StoredWeights(models).remove(hub_path("org/tiny", "c" * 40))
     assert len(StoredWeights(models).scan(())) == 2
+
+
+@pytest.mark.parametrize(
+    ("folder", "listed"),
+    [
+        ("c" * 40, "c" * 40),
+        (f".{'c' * 40}.partial", "c" * 40),
+        (f".{'c' * 40}.unknown", ""),
+        (f".{'c' * 40}", ""),
+        (".gone-" + "c" * 40, ""),
+        (f".gone-.{'c' * 40}.partial", ""),
+    ],
+)
+def test_other_folders_beside_weights_are_none(folder: str, listed: str, models: Path) -> None:
+    (models / "hub" / "org--tiny" / folder).mkdir()
+    found = [each.path for each in StoredWeights(models).scan(())]
+    assert found == [A, B, *([hub_path("org/tiny", listed)] if listed else [])]

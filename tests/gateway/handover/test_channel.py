@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from reconciler.gateway.handover.channel import Channel
+from reconciler.gateway.handover.channel import SOCKET, Channel, listening_at
 from reconciler.wire.codec import WireError
 from reconciler.wire.handover import NEW_RECEIVES, OLD_RECEIVES, Drain, Given, Report
 from reconciler.wire.prompts import QuarantinedPrompt
@@ -77,3 +78,19 @@ async def test_a_message_that_is_not_expected_is_an_error(pair: tuple[Channel, C
     await new.send(Drain())
     with pytest.raises(WireError, match="unexpected Drain"):
         await old.receive(Given)
+
+
+@pytest.mark.parametrize("there", ["", "a file", "a socket"])
+def test_another_gateway_of_the_same_user_alone_may_connect(
+    there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the system bounds the length of such a path
+    path = Path(SOCKET)
+    if there == "a file":
+        path.touch(0o666)
+    elif there == "a socket":
+        listening_at(path).close()
+        path.chmod(0o666)
+    with listening_at(path):
+        assert path.is_socket()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600

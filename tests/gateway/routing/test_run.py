@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from reconciler.gateway.events import Answer
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.run import Run
 from reconciler.wire.frames import FRAME_BYTES_MAX
-from reconciler.wire.generation import Delta, Generate
+from reconciler.wire.generation import Accepted, Delta, Generate
 from tests.gateway.rank_double import Turn, eventually, silent, story
 
 from .conftest import Groups, route
@@ -269,3 +270,45 @@ async def test_a_withdrawn_group_that_goes_on_to_tell_is_not_left(groups: Groups
         gate.set()
         await asked.until(99)
     assert asked.text == "w0 w1 "
+
+
+@pytest.mark.parametrize("before", [Delta("chat.0", (1,), "w1 "), Accepted("chat.0", (5, 6)), None])
+async def test_text_is_taken_at_once_only_if_nothing_before_it_is_still_to_be_taken(
+    before: Delta | Accepted | None, groups: Groups
+) -> None:
+    later: list[Delta] = []
+
+    def take(deltas: Sequence[Delta]) -> bool:
+        later.extend(deltas)
+        return True
+
+    await groups.route(silent)
+    asked = Asked(groups.pool)
+    text = Delta("chat.0", (2,), "w2 ")
+    with asked.run:
+        asked.run.next_look()
+        if before is not None:
+            asked.run.on_events([before], 0.0)
+        asked.ring.clear()
+        asked.run.take = take
+        asked.run.on_events([text], 0.0)
+        assert later == ([] if before is not None else [text])
+        assert asked.ring.is_set() is (before is not None)
+        answers = asked.run.answers()
+    assert list(answers) == ([before, text] if before is not None else [])
+
+
+async def test_text_waits_for_what_was_kept_of_before_the_request_gave_way(groups: Groups) -> None:
+    await groups.route(silent)
+    asked = Asked(groups.pool)
+    first, text = Delta("chat.0", (1,), "w1 "), Delta("chat.1", (2,), "w2 ")
+    with asked.run:
+        asked.run.next_look()
+        asked.run.on_events([first], 0.0)
+        asked.run.give_way()
+        asked.run.next_look()
+        asked.run.take = lambda _: True
+        asked.run.on_events([text], 0.0)
+        assert list(asked.run.answers()) == [first, text]
+        asked.run.on_events([text], 0.0)
+        assert list(asked.run.answers()) == []

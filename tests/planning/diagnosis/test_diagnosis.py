@@ -292,3 +292,29 @@ def test_a_port_that_leads_to_no_member_is_nothing_to_its_group(peer: tuple[Node
     assert detectors.slow_link(of_group) is None
     of_machine = replace(of_group, nodes=of_group.nodes[:1])
     assert (detectors.slow_link(of_machine) is not None) is (peer is not None)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "port", "down"),
+    [
+        ({}, {}, {}, True),
+        ({}, {}, {"verbs_up": True}, False),
+        ({}, {}, {"verbs_up": None}, False),
+        ({"rdma_enabled": True}, {"rdma_enabled": True}, {}, True),
+        ({"rdma_enabled": False}, {}, {}, False),
+        ({}, {"rdma_enabled": False}, {}, False),
+        ({}, {}, {"gbps": detectors.LINK_GBPS_MIN}, True),
+        ({}, {}, {"gbps": detectors.LINK_GBPS_MIN - 1}, False),
+        ({}, {}, {"through": ("ThunderBay Flex 8",)}, False),
+    ],
+    ids=str,
+)
+def test_the_device_of_a_port_is_down_for_no_other_reason_that_is_known(
+    here: dict[str, Any], there: dict[str, Any], port: dict[str, Any], down: bool
+) -> None:
+    ends = [
+        NodeObservation(name, Contact.REACHED, 0.0, 1, None, facts=MachineFacts(**facts))
+        for name, facts in ((NODE_A, here), (NODE_B, there))
+    ]
+    facts = PortFacts(3, "en3", "rdma_en3", **{"connected": True, "verbs_up": False, **port})
+    assert detectors.verbs_down(ends[0], ends[1], facts) is down

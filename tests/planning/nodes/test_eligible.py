@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from reconciler.state import AllocateEpoch, Plan, RefusedBecause
+from reconciler.planning.context.workload import Workload
+from reconciler.planning.nodes.eligible import unfit
+from reconciler.state import AllocateEpoch, Contact, NodeName, Plan, RefusedBecause
 from tests.worlds import World, deployment, model, node, settled
 
 GPU = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
@@ -89,3 +92,21 @@ def test_the_smallest_limit_of_a_machine_s_nodes_counts_for_all_of_them() -> Non
     world = World([*nodes, model(), deployment("one", nodes=1), deployment("two", nodes=1)])
     world.hosts = {"node-a": "mac", "node-b": "mac"}
     assert [refused.object.name for refused in world.settle().refused] == ["two"]
+
+
+@pytest.mark.parametrize("missing", ["contact", "report", "weights", ""])
+def test_a_node_is_fit_only_if_its_agent_answers_and_has_said_what_it_has(missing: str) -> None:
+    world = World([node("node-a"), model(), deployment(nodes=1)])
+    world.settle()
+    seen = world.seen()
+    there = seen.node(NodeName("node-a"))
+    assert there.report is not None
+    changed = {
+        "contact": replace(there, contact=Contact.AGENT_DOWN),
+        "report": replace(there, report=None),
+        "weights": replace(there, report=replace(there.report, models=())),
+        "": there,
+    }[missing]
+    seen = replace(seen, observed=replace(seen.observed, nodes={there.name: changed}))
+    refusal = unfit(seen, there.name, Workload(world.replica(), deployment(nodes=1), model()))
+    assert (refusal.reason if refusal else None) is (RefusedBecause.NO_NODES if missing else None)

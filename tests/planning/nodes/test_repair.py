@@ -254,6 +254,26 @@ def test_the_port_of_a_group_that_lives_is_left_alone_until_it_does_no_more() ->
     assert world.group().transport == "jaccl"
 
 
+@pytest.mark.parametrize(
+    ("facts", "routes", "quiet"),
+    [
+        ({"bridged": True}, LAN, True),
+        ({"bridged": True, "address": "192.168.7.7"}, LAN, False),
+        ({"address": "192.168.7.7"}, LAN, False),
+        ({"address": ""}, None, False),
+        ({"address": ""}, (*LAN, Route("10.0.0.0/8", "en0")), False),
+        ({"address": ""}, LAN, True),
+    ],
+)
+def test_what_only_a_person_can_change_does_not_wait_for_the_group_that_uses_it(
+    facts: dict[str, Any], routes: tuple[Route, ...] | None, quiet: bool
+) -> None:
+    world = cabled(network=True)
+    learn_of_port(world, A, **facts)
+    learn(world, A, routes=routes)
+    assert bool(waits(world.plan(), WaitingFor.QUIET)) is quiet
+
+
 def ring_of_four(*across: tuple[int, int], **spec: Any) -> World:
     """Four Macs joined in a ring, with a group over it; and the cables across that are declared, and not there."""
     names = [NodeName(f"node-{letter}") for letter in "abcd"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,6 +89,29 @@ def test_another_node_s_examination_of_the_same_weights_counts_also_where_it_is_
     assert found.settle() == Plan()
     assert found.group().members == ("node-a",)
     assert not found.group().guessed
+
+
+OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "another version of mlx": ({}, {"runtime": {"mlx": "0.32.3", "mlx-lm": "0.32.2", "llguidance": "1.9.1"}}),
+    "another version of mlx-lm": (
+        {},
+        {"runtime": {"mlx": "0.32.4", "mlx-lm": "0.32.1", "llguidance": "1.9.1"}},
+    ),
+    "weights of another size": ({"weights_bytes": 20 * GIB + 1}, {}),
+    "another config": ({"config": TINY}, {}),
+    "no shares": ({"shares": {}}, {}),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_node_s_examination_of_something_else_does_not_count(other: str) -> None:
+    weights, runtime = OTHERS[other]
+    found = world(nodes=1)
+    found.manifests.insert(0, node("node-z", unschedulable=True))
+    examined = ModelReport("tiny", "/models/tiny", True, 20 * GIB, LARGE, shares=shares(20 * GIB, TINY))
+    found.reports["node-z"] = {"models": (replace(examined, **weights),), **runtime}
+    (waiting,) = found.settle().waiting
+    assert waiting.reason is WaitingFor.EXAMINATION
 
 
 def test_kimi_k2_needs_by_a_guess_what_it_needs() -> None:

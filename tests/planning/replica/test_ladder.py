@@ -215,6 +215,20 @@ def test_weights_that_a_rank_refuses_are_not_tried_again_unchanged() -> None:
     assert world.alive() != []
 
 
+@pytest.mark.parametrize("restarted", ["node-a", "node-b"])
+@pytest.mark.parametrize("code", [ExitCode.WEIGHTS, ExitCode.CONFIG])
+def test_what_a_rank_refused_is_tried_again_at_once_when_one_of_its_machines_has_restarted(
+    code: int, restarted: str
+) -> None:
+    world = settled(two_nodes())
+    world.end_rank(RankId("tiny", 0, 1, 0), code=code)
+    world.end_rank(RankId("tiny", 0, 1, 1), code=ExitCode.PEER_LOST)
+    assert world.settle().refused
+    world.boots[NodeName(restarted)] = "another"
+    assert world.settle() == Plan()
+    assert len(world.done(AllocateEpoch)) == 2
+
+
 def test_what_a_rank_refused_is_tried_again_at_once_when_its_weights_are_others() -> None:
     world = settled(two_nodes())
     world.end_rank(RankId("tiny", 0, 1, 0), code=ExitCode.WEIGHTS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reconciler.planning.transport import lan_addresses
@@ -14,7 +16,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbP3JZnBSCsPkM5XQd6EuNmIpQ8p2mFHwqbI
 NODE_A, NODE_B, NODE_C = ALL = tuple(NodeName(f"node-{letter}") for letter in "abc")
 
 
-def far(name: str, **spec: str) -> Node:
+def far(name: str, **spec: Any) -> Node:
     access = {"ssh": {"host": f"{name}.local", "user": "u", "hostKey": KEY}}
     body = {"apiVersion": "reconciler/v1alpha1", "kind": "Node", "metadata": {"name": name}}
     return Node.model_validate({**body, "spec": {**access, **spec}})
@@ -90,3 +92,58 @@ def test_an_address_that_ranks_cannot_use_is_a_refusal_that_says_what_to_do(ther
     world.ends = {NodeName(name.replace("_", "-")): Ends(*both, 22) for name, both in seen.items()}
     world.settle()
     assert [said in refusal.text for refusal in world.plan().refused] == [True]
+
+
+def test_a_local_node_is_found_from_the_first_of_the_others_that_is_connected() -> None:
+    nodes = [node("node-a"), far("node-b", address="192.168.9.6"), far("node-c")]
+    seen = {"node_c": ("10.0.0.1", "10.0.0.7")}
+    assert found(nodes, node_b=("", ""), **seen) == ("10.0.0.1", "192.168.9.6", "10.0.0.7")
+
+
+def known(nodes: list[Node], name: str, **ends: tuple[str, str]) -> str:
+    world = World([*nodes, model(), deployment(nodes=1)])
+    world.ends = {NodeName(each.replace("_", "-")): Ends(*both, 22) for each, both in ends.items()}
+    world.settle()
+    return lan_addresses.known_address(world.seen(), NodeName(name))
+
+
+@pytest.mark.parametrize(
+    ("local", "far_away", "there", "address"),
+    [
+        ({}, {}, "10.0.0.6", "10.0.0.1"),
+        ({"address": "192.168.9.5"}, {}, "10.0.0.6", "192.168.9.5"),
+        ({}, {"address": "192.168.9.6"}, "10.0.0.6", "10.0.0.1"),
+        ({}, {}, "fe80::1", "10.0.0.1"),
+    ],
+)
+def test_other_machines_reach_a_local_node_at_the_controllers_end_unless_the_manifest_says_more(
+    local: dict[str, str], far_away: dict[str, str], there: str, address: str
+) -> None:
+    nodes = [node("node-a", **local), far("node-b", **far_away)]
+    assert known(nodes, "node-a", node_b=("10.0.0.1", there), node_a=("127.0.0.1", "127.0.0.1")) == address
+
+
+@pytest.mark.parametrize(
+    ("spec", "there", "address"),
+    [
+        ({}, "10.0.0.6", "10.0.0.6"),
+        ({"address": "192.168.9.6"}, "10.0.0.6", "192.168.9.6"),
+        ({}, "fe80::1", ""),
+        ({}, "", ""),
+        ({"ssh": {"host": "10.0.0.8", "user": "u", "hostKey": KEY}}, "fe80::1", "10.0.0.8"),
+        ({"ssh": {"host": "10.0.0.8", "user": "u", "hostKey": KEY}}, "", "10.0.0.8"),
+    ],
+)
+def test_other_machines_reach_a_far_node_where_the_controller_does(
+    spec: dict[str, Any], there: str, address: str
+) -> None:
+    assert known([node("node-a"), far("node-b", **spec)], "node-b", node_b=("10.0.0.1", there)) == address
+
+
+@pytest.mark.parametrize(
+    ("spec", "address"), [({}, "127.0.0.1"), ({"address": "192.168.9.5"}, "192.168.9.5")]
+)
+def test_nodes_of_one_machine_are_known_at_loopback_unless_the_manifest_says_more(
+    spec: dict[str, str], address: str
+) -> None:
+    assert known([node("node-a", **spec), node("node-b")], "node-a") == address

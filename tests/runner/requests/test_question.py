@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
+from mlx_lm.utils import load
+from tokenizers.processors import TemplateProcessing
 
 from reconciler.runner.model.adapter import Tokenizer
 from reconciler.runner.requests.prompt import Prompt, check_length, read_prompt
@@ -61,3 +66,28 @@ def test_an_answer_still_needs_a_token(endless_tokenizer: Tokenizer) -> None:
     with pytest.raises(Unanswerable) as caught:
         read(question("a", "", tokens_max=0), endless_tokenizer, 64)
     assert caught.value.failed("a").parameter == "tokens_max", "by which a newer gateway knows an older rank"
+
+
+@pytest.mark.parametrize(
+    ("text", "special_tokens", "added"),
+    [
+        ("", None, False),
+        ("", False, False),
+        ("", True, True),
+        ("how?", None, True),
+        ("how?", False, False),
+        ("how?", True, True),
+    ],
+)
+def test_the_special_tokens_of_the_tokenizer_are_added_where_a_question_asks_for_them_and_to_a_prompt(
+    text: str, special_tokens: bool | None, added: bool, endless: Path
+) -> None:
+    wrapped: Any = load(str(endless))[1]
+    start = wrapped.convert_tokens_to_ids("<|start|>")
+    wrapped._tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|start|> $A", special_tokens=[("<|start|>", start)]
+    )
+    what = Question(tokens=True, special_tokens=special_tokens)
+    wish = asked("", what, messages=(), prompt=text) if text else asked("how?", what)
+    prompt = read(wish, Tokenizer(wrapped), 64)
+    assert prompt.tokens.count(start) == added + (0 if text else 2)

@@ -73,6 +73,25 @@ def test_arguments_that_were_cut_off_end_where_they_were_cut(end: int) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
+        ('{"a": {"b": 1} "c', {"a": {"b": 1}}),
+        ('{"a": {"b": 1} "c": tr', {"a": {"b": 1}}),
+        ('{"a": [1] "c', {"a": [1]}),
+        ('{"a": [[1] tr', {"a": [[1]]}),
+        ('{"a": [{"b": 1} 2', {"a": [{"b": 1}]}),
+        ('{"a": {}', {"a": {}}),
+        ('{"a": {} ', {"a": {}}),
+        ('{"a": {},', {"a": {}}),
+    ],
+)
+def test_arguments_that_were_cut_off_behind_an_object_or_a_list_keep_it(
+    text: str, found: dict[str, Any]
+) -> None:
+    assert as_object(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
         ("", {}),
         ("null", {}),
         ("[1,2]", {"arguments": [1, 2]}),
