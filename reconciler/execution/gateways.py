@@ -56,7 +56,7 @@ class Gateways:
         its neighbours are those for jump hosts."""
         self.front = front
         self.watcher: Watcher = _Unwatched()
-        """What steps look at gateways with."""
+        """Looks at gateways for the steps."""
         self.on_news: Callable[[], None] = lambda: None
         """Called after each change of ``known``, except for a changed key."""
         self._path = remembered

@@ -71,7 +71,7 @@ class GatewaysOnNodes:
         return dict(sorted(self._seen.items()))
 
     async def look(self, name: NodeName, again: bool = False) -> FrontObservation:
-        """Look at a gateway now, and ``again`` soon. Return what is known of it then. Raises nothing."""
+        """Look at a gateway now, and ``again`` soon. Return the newest observation. Raises nothing."""
         watch = self._watches.get(name) or _Watch()
         seen = await self._look(name, watch)
         if again:
