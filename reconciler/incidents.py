@@ -22,10 +22,11 @@ from reconciler.state import (
     Outcome,
     RebootNode,
     RefusedBecause,
-    ReplicaId,
     Trouble,
     subjects,
 )
+from reconciler.state.identity import WorkloadId
+from reconciler.state.plan import workload_of
 from reconciler.state.reports.incident import Class, Entry, EntryKind, Incident, Occasion, title
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Event
@@ -33,9 +34,9 @@ from reconciler.state.subjects import (
     GatewaySubject,
     LinkSubject,
     NodeSubject,
-    ReplicaSubject,
     RequestSubject,
     Subject,
+    subject_of,
 )
 from reconciler.status import Snapshots, Statuses, Unserved, serving, unserved, with_tasks
 
@@ -101,16 +102,16 @@ def _by_subject(items: Iterable[T], about: Callable[[T], Collection[Subject]]) -
     return found
 
 
-def _subjects(done: Done, groups: Mapping[ReplicaId, GroupRecord]) -> set[Subject]:
-    """Return the subjects of a step: its own, and its replica; for a restarted machine, the replicas that had a group
+def _subjects(done: Done, groups: Mapping[WorkloadId, GroupRecord]) -> set[Subject]:
+    """Return the subjects of a step: its own, and its workload; for a restarted machine, the workloads that had a group
     there."""
     step = done[1].step
     found: set[Subject] = {subjects.read(step.subject)}
     if isinstance(step, RebootNode):
-        on_it = (replica for replica, record in groups.items() if step.node in record.members)
-        return found.union(map(ReplicaSubject, on_it))
-    replica = getattr(step, "replica", None)
-    return found if replica is None else found | {ReplicaSubject(replica)}
+        on_it = (workload for workload, record in groups.items() if step.node in record.members)
+        return found.union(map(subject_of, on_it))
+    workload = workload_of(step)
+    return found if workload is None else found | {subject_of(workload)}
 
 
 def _find_open(trouble: Problem, all_: Iterable[Problem], own: Sequence[Incident]) -> int | None:

@@ -66,8 +66,10 @@ from reconciler.state import (
     StopRank,
     TransportFailure,
     VerbsAttempts,
+    WorkloadId,
     Write,
 )
+from reconciler.state.identity import workload_named
 from reconciler.state.machine.gateways import GatewaysInForce
 from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.state.machine.weights import FetchWeights, RemoveWeights, folder
@@ -182,10 +184,10 @@ class World:
     hosts: dict[str, str] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     ranks: dict[RankId, tuple[NodeName, RankReport]] = field(default_factory=dict)
-    groups: dict[ReplicaId, GroupRecord] = field(default_factory=dict)
-    last_epochs: dict[ReplicaId, int] = field(default_factory=dict)
-    attempts: dict[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
-    transport_failures: dict[ReplicaId, tuple[TransportFailure, ...]] = field(default_factory=dict)
+    groups: dict[WorkloadId, GroupRecord] = field(default_factory=dict)
+    last_epochs: dict[WorkloadId, int] = field(default_factory=dict)
+    attempts: dict[WorkloadId, tuple[Attempt, ...]] = field(default_factory=dict)
+    transport_failures: dict[WorkloadId, tuple[TransportFailure, ...]] = field(default_factory=dict)
     routed: bool = True
     verbs: dict[NodeName, VerbsAttempts] = field(default_factory=dict)
     system: str = "Linux"
@@ -213,7 +215,7 @@ class World:
     """Machines whose settings stay as they are, whatever is done."""
     boots: dict[NodeName, str] = field(default_factory=dict)
     in_flight: set[str] = field(default_factory=set)
-    published: frozenset[tuple[ReplicaId, int]] | None = None
+    published: frozenset[tuple[WorkloadId, int]] | None = None
     memory_of: dict[str, int] = field(default_factory=dict)
     history: list[Step] = field(default_factory=list)
     weight_files: tuple[str, ...] = ()
@@ -457,15 +459,15 @@ class World:
                 seen = [
                     rank.epoch
                     for rank, (place, _) in self.ranks.items()
-                    if _replica(rank) == step.replica and place in self.agents and place not in self.lost
+                    if _replica(rank) == step.workload and place in self.agents and place not in self.lost
                 ]
-                known = max([self.last_epochs.get(step.replica, 0), *seen])
+                known = max([self.last_epochs.get(step.workload, 0), *seen])
                 assert step.group.epoch > known - isinstance(step, AdoptGroup)
-                self.groups[step.replica] = step.group
-                self.last_epochs[step.replica] = step.group.epoch
+                self.groups[step.workload] = step.group
+                self.last_epochs[step.workload] = step.group.epoch
                 if isinstance(step, AllocateEpoch):
                     self._note_transport(step)
-                    self.attempts[step.replica] = (*self.attempts.get(step.replica, ()), step.attempt)[-50:]
+                    self.attempts[step.workload] = (*self.attempts.get(step.workload, ()), step.attempt)[-50:]
             case StartRank() | StopRank() | ContinueRank() | ForgetRank():
                 self._obey_about_rank(step)
                 self.writes[step.node] = Write(self.link, self.sequence)
@@ -557,9 +559,9 @@ class World:
 
     def _note_transport(self, step: AllocateEpoch) -> None:
         if step.failed is not None:
-            known = self.transport_failures.get(step.replica, ())
+            known = self.transport_failures.get(step.workload, ())
             others = (each for each in known if each.transport != step.failed.transport)
-            self.transport_failures[step.replica] = (*others, step.failed)
+            self.transport_failures[step.workload] = (*others, step.failed)
         for name, boot in step.wasted_verbs:
             before = self.verbs.get(name)
             count = before.count + 1 if before and before.boot_id == boot else 1
@@ -651,7 +653,7 @@ class World:
         others = [
             i
             for i, (place, r) in self.ranks.items()
-            if r.phase != Phase.EXITED and _replica(i) == step.replica and place in self.within_reach
+            if r.phase != Phase.EXITED and _replica(i) == step.workload and place in self.within_reach
             if i not in self.given_up()
         ]
         assert step.node not in {self.ranks[i][0] for i in self.given_up()}, "its node is at fault"
@@ -713,8 +715,8 @@ class World:
         return sorted(i for i, (_, r) in self.ranks.items() if r.phase != Phase.EXITED)
 
 
-def _replica(rank_id: RankId) -> ReplicaId:
-    return ReplicaId(DeploymentName(rank_id.deployment), rank_id.replica)
+def _replica(rank_id: RankId) -> WorkloadId:
+    return workload_named(rank_id.deployment, rank_id.replica)
 
 
 def two_nodes(**spec: Any) -> World:

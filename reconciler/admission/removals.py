@@ -10,7 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from reconciler.resources import PLURALS, SHORT_NAMES
-from reconciler.state import Hold, ObjectKey, ReplicaId
+from reconciler.state import Hold, ObjectKey
+from reconciler.state.identity import WorkloadId
 
 PERCENT_MAX = 30
 """The share of the objects in force that a revision may remove without approval. It may always remove one."""
@@ -55,10 +56,10 @@ def _named(key: ObjectKey, said: Collection[str]) -> bool:
 
 
 def serving(
-    keys: Collection[ObjectKey], replicas: Collection[ReplicaId], gateway: bool
+    keys: Collection[ObjectKey], workloads: Collection[WorkloadId], gateway: bool
 ) -> frozenset[ObjectKey]:
-    """Return the objects that serve now: deployments with one of these replicas, and a running gateway."""
-    served = {replica.key for replica in replicas}
+    """Return the objects that serve now: deployments with one of these workloads, and a running gateway."""
+    served = {workload.key for workload in workloads}
     return frozenset(key for key in keys if key in served or (key.kind == "Gateway" and gateway))
 
 

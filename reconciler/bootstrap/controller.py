@@ -171,7 +171,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
         nodes = collector.nodes()
         if store.is_new and not all(seen.report for seen in nodes.values()):
             return frozenset(keys)  # the store was lost, and not every node has reported its ranks yet
-        alive = {rank.replica for seen in nodes.values() for rank in seen.ranks if rank.alive}
+        alive = {rank.workload for seen in nodes.values() for rank in seen.ranks if rank.alive}
         return removals.serving(keys, alive | store.groups().keys(), around.gateway() is not None)
 
     parts = Parts(

@@ -238,9 +238,8 @@ def _replicas(world: World) -> Slices[list[Decision]]:
     """Decide about every replica that is wanted, recorded, or has ranks somewhere."""
     wanted, extra = world.desired.replicas(), targets.extra(world)
     ranks = world.observed.ranks()
-    known = (
-        extra | wanted.keys() | world.memory.groups.keys() | {rank.replica for rank in ranks if rank.alive}
-    )
+    running = world.memory.groups.keys() | {rank.workload for rank in ranks if rank.alive}
+    known = extra | wanted.keys() | {each for each in running if isinstance(each, ReplicaId)}
     taken = Reservations.of(world)
     decisions: list[Decision] = []
     for name in _in_order(known, extra):

@@ -38,7 +38,7 @@ def _remaining(world: World, key: ObjectKey) -> Iterator[str]:
 
 def _of_deployment(world: World, key: ObjectKey) -> Iterator[str]:
     for rank in world.observed.ranks():
-        if rank.alive and not rank.unkillable and rank.replica.key == key:
+        if rank.alive and not rank.unkillable and rank.workload.key == key:
             unseen = ", which does not answer" if is_lost(world, rank.node) else ""
             yield f"waiting for the end of rank {rank.report.id.rank} on {rank.node}{unseen}"
     for replica in sorted(world.memory.groups):
@@ -51,7 +51,7 @@ def _of_deployment(world: World, key: ObjectKey) -> Iterator[str]:
 def _of_node(world: World, key: ObjectKey) -> Iterator[str]:
     for group in world.memory.groups.values():
         if key.name in group.members:
-            yield f"{group.replica} still has a rank there"
+            yield f"{group.workload} still has a rank there"
     if key.name in world.memory.agents or f"node/{key.name}" in world.memory.in_flight:
         yield "waiting for the end of its agent"
 
@@ -61,7 +61,7 @@ def _of_model(world: World, key: ObjectKey) -> Iterator[str]:
         if group.model == key.name:
             yield f"{replica} still uses its weights"
     for rank in world.observed.ranks():
-        group_now = world.memory.groups.get(rank.replica)
+        group_now = world.memory.groups.get(rank.workload)
         alive = rank.alive and not rank.unkillable
         if alive and group_now is not None and rank.report.id.epoch < group_now.epoch:
-            yield f"the last epoch of {rank.replica} may use its weights"
+            yield f"the last epoch of {rank.workload} may use its weights"

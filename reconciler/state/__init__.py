@@ -14,7 +14,7 @@ from .faults import (
     Trouble,
     VerbsAttempts,
 )
-from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
+from .identity import DeploymentName, JobName, NodeName, ObjectKey, ReplicaId, RunId, WorkloadId
 from .machine.facts import MachineFacts, PortFacts, Route
 from .memory import (
     USUAL_CONTEXT,
@@ -103,6 +103,7 @@ __all__ = [
     "GatewayProcess",
     "GroupRecord",
     "Hold",
+    "JobName",
     "Leaving",
     "LimitsObservation",
     "MachineFacts",
@@ -131,6 +132,7 @@ __all__ = [
     "ReplicaId",
     "RequestedStop",
     "Route",
+    "RunId",
     "SendRoutes",
     "ServedCertificate",
     "Sign",
@@ -151,6 +153,7 @@ __all__ = [
     "Volatile",
     "Waiting",
     "WaitingFor",
+    "WorkloadId",
     "Write",
     "earlier_context",
     "most_informative",

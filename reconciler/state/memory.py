@@ -13,7 +13,7 @@ from reconciler.wire.launch import RankId
 from .faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
 from .formed_spec import FormedSpec
 from .formed_under import NO_FACTS, Facts
-from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
+from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId, WorkloadId, rank_id
 from .machine.gateways import GatewaysInForce
 from .machine.runtimes import Runtimes
 from .reports.notification import Delivery
@@ -31,9 +31,9 @@ def earlier_context(wanted: int | Literal["auto"]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """The group that should serve a replica, written to the store before any of its ranks starts."""
+    """The group of a workload, written to the store before any of its ranks starts."""
 
-    replica: ReplicaId
+    workload: WorkloadId
     epoch: int
     members: tuple[NodeName, ...]
     """The node of each rank, in the order of ranks."""
@@ -79,8 +79,14 @@ class GroupRecord:
     guessed: bool = False
     """The memory charged to its ranks was a guess when it was formed."""
 
+    @property
+    def replica(self) -> ReplicaId:
+        """Return the replica that a deployment's group serves."""
+        assert isinstance(self.workload, ReplicaId)
+        return self.workload
+
     def rank_id(self, rank: int) -> RankId:
-        return RankId(self.replica.deployment, self.replica.index, self.epoch, rank)
+        return rank_id(self.workload, self.epoch, rank)
 
     @property
     def charges(self) -> tuple[int, ...]:
@@ -90,6 +96,11 @@ class GroupRecord:
     @property
     def rank_ids(self) -> tuple[RankId, ...]:
         return tuple(self.rank_id(rank) for rank in range(len(self.members)))
+
+
+def of_deployments(groups: Mapping[WorkloadId, GroupRecord]) -> dict[ReplicaId, GroupRecord]:
+    """Return the groups of replicas, without those of jobs."""
+    return {workload: record for workload, record in groups.items() if isinstance(workload, ReplicaId)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +157,16 @@ class Leaving:
 class Stored:
     """The content of the store. A new stored fact needs a field here, its table, and a line in ``Store._stored``."""
 
-    groups: Mapping[ReplicaId, GroupRecord] = field(default_factory=dict)
-    last_epochs: Mapping[ReplicaId, int] = field(default_factory=dict)
-    """The highest epoch that the store has ever given to a replica."""
+    groups: Mapping[WorkloadId, GroupRecord] = field(default_factory=dict)
+    last_epochs: Mapping[WorkloadId, int] = field(default_factory=dict)
+    """The highest epoch that the store has ever given to a workload."""
     agents: Mapping[NodeName, Access] = field(default_factory=dict)
     """Nodes whose agent was started and has not been ended since, wanted or not, with the access at that time."""
     leaving: Mapping[ObjectKey, Leaving] = field(default_factory=dict)
-    attempts: Mapping[ReplicaId, tuple[Attempt, ...]] = field(default_factory=dict)
-    """The latest formings of each replica, oldest first."""
-    transport_failures: Mapping[ReplicaId, tuple[TransportFailure, ...]] = field(default_factory=dict)
-    """The transports that failed each replica and are left alone."""
+    attempts: Mapping[WorkloadId, tuple[Attempt, ...]] = field(default_factory=dict)
+    """The latest formings of each workload, oldest first."""
+    transport_failures: Mapping[WorkloadId, tuple[TransportFailure, ...]] = field(default_factory=dict)
+    """The transports that failed each workload and are left alone."""
     verbs: Mapping[NodeName, VerbsAttempts] = field(default_factory=dict)
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """State of the messages to each Notifier."""
@@ -221,7 +232,7 @@ class Memory(Stored, Volatile):
     routed: bool = True
     """True if the gateway has this controller's routes, or gets them before any step of this pass. A controller that has
     just started, or slept, contacts every node first."""
-    published: frozenset[tuple[ReplicaId, int]] | None = None
+    published: frozenset[tuple[WorkloadId, int]] | None = None
     """The groups in the gateway's routes, by replica and epoch; None where they are not known."""
 
     def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
@@ -235,6 +246,7 @@ class Memory(Stored, Volatile):
     @cached_property
     def _by_deployment(self) -> dict[DeploymentName, list[GroupRecord]]:
         found: dict[DeploymentName, list[GroupRecord]] = {}
-        for replica, record in sorted(self.groups.items()):
-            found.setdefault(replica.deployment, []).append(record)
+        for workload, record in sorted(self.groups.items()):
+            if isinstance(workload, ReplicaId):
+                found.setdefault(workload.deployment, []).append(record)
         return found

@@ -15,7 +15,7 @@ from reconciler.wire.node import ModelReport, NodeReport, RankReport
 from reconciler.wire.prompts import QuarantinedPrompt
 
 from .answers import Asked
-from .identity import DeploymentName, NodeName, ReplicaId
+from .identity import NodeName, WorkloadId, workload_named
 from .machine.facts import MachineFacts
 from .memory import GroupRecord
 
@@ -123,13 +123,13 @@ class ObservedRank:
     """``NodeObservation.skew_seconds`` of its node."""
 
     @cached_property
-    def replica(self) -> ReplicaId:
-        return ReplicaId(DeploymentName(self.report.id.deployment), self.report.id.replica)
+    def workload(self) -> WorkloadId:
+        return workload_named(self.report.id.deployment, self.report.id.replica)
 
     @property
     def title(self) -> str:
         """Return its name, for people, wherever it is."""
-        return f"rank {self.report.id.rank} of {self.replica}, epoch {self.report.id.epoch}"
+        return f"rank {self.report.id.rank} of {self.workload}, epoch {self.report.id.epoch}"
 
     @property
     def alive(self) -> bool:
@@ -358,26 +358,26 @@ class Observed:
         """Return the ranks on one node, sorted by id."""
         return self._by_node.get(node, ())
 
-    def ranks_of(self, replica: ReplicaId) -> tuple[ObservedRank, ...]:
-        """Return the ranks of one replica, of any epoch."""
-        return tuple(self._by_replica.get(replica, ()))
+    def ranks_of(self, workload: WorkloadId) -> tuple[ObservedRank, ...]:
+        """Return the ranks of one workload, of any epoch."""
+        return tuple(self._by_workload.get(workload, ()))
 
     def group(self, record: GroupRecord) -> Mapping[int, ObservedRank]:
         """Return the ranks of a recorded group, by rank. Ranks of its epoch on other nodes come from an earlier store,
         and are ignored."""
-        known = self._groups.get((record.replica, record.epoch, record.members))
+        known = self._groups.get((record.workload, record.epoch, record.members))
         if known is None:
             known = {
                 id.rank: rank
-                for rank in self._by_replica.get(record.replica, ())
+                for rank in self._by_workload.get(record.workload, ())
                 if (id := rank.report.id).epoch == record.epoch and rank.node in record.members[id.rank :][:1]
             }
-            self._groups[record.replica, record.epoch, record.members] = known
+            self._groups[record.workload, record.epoch, record.members] = known
         return known
 
-    def failed(self, replica: ReplicaId) -> ObservedRank | None:
-        """Return the rank to blame for the end of the replica's newest group that did not end in order."""
-        bad = [rank for rank in self.ranks_of(replica) if not rank.alive and not rank.orderly]
+    def failed(self, workload: WorkloadId) -> ObservedRank | None:
+        """Return the rank to blame for the end of the workload's newest group that did not end in order."""
+        bad = [rank for rank in self.ranks_of(workload) if not rank.alive and not rank.orderly]
         newest = max((rank.report.id.epoch for rank in bad), default=0)
         return most_informative(rank for rank in bad if rank.report.id.epoch == newest)
 
@@ -392,7 +392,7 @@ class Observed:
         return found
 
     @cached_property
-    def _groups(self) -> dict[tuple[ReplicaId, int, tuple[NodeName, ...]], Mapping[int, ObservedRank]]:
+    def _groups(self) -> dict[tuple[WorkloadId, int, tuple[NodeName, ...]], Mapping[int, ObservedRank]]:
         """Cache of the requested groups."""
         return {}
 
@@ -401,8 +401,8 @@ class Observed:
         return {name: node.ranks for name, node in sorted(self.nodes.items()) if node.report is not None}
 
     @cached_property
-    def _by_replica(self) -> dict[ReplicaId, list[ObservedRank]]:
-        found: dict[ReplicaId, list[ObservedRank]] = {}
+    def _by_workload(self) -> dict[WorkloadId, list[ObservedRank]]:
+        found: dict[WorkloadId, list[ObservedRank]] = {}
         for rank in self.ranks():
-            found.setdefault(rank.replica, []).append(rank)
+            found.setdefault(rank.workload, []).append(rank)
         return found

@@ -10,17 +10,40 @@ from reconciler.wire.launch import LaunchSpec, RankId
 
 from .cause import Cause, RefusedBecause
 from .faults import Attempt, FaultClass, Quarantine, Suspicion, Symptom, TransportFailure, Trouble, told
-from .identity import NodeName, ObjectKey, ReplicaId
+from .identity import NodeName, ObjectKey, ReplicaId, WorkloadId
 from .machine.links import Cabling
 from .machine.weights import FetchWeights, RemoveWeights
 from .memory import GroupRecord
 from .node_steps import NodeStep
 from .rollback import Rollback
+from .subjects import subject_of
+
+
+@dataclass(frozen=True, slots=True)
+class _OfWorkload:
+    """Common part of steps about a workload. Steps of one subject never run in parallel to a new decision about it."""
+
+    verb: ClassVar[str]
+    workload: WorkloadId
+
+    @property
+    def key(self) -> str:
+        return f"{self.verb}/{self.workload}"
+
+    @property
+    def subject(self) -> str:
+        """Return the subject of the step, for ``Memory.in_flight``."""
+        return str(subject_of(self.workload))
+
+    @property
+    def object(self) -> ObjectKey:
+        """Return the object of its events."""
+        return self.workload.key
 
 
 @dataclass(frozen=True, slots=True)
 class _OfReplica:
-    """Common part of steps about a replica. Steps of one subject never run in parallel to a new decision about it."""
+    """Common part of steps that only a replica has."""
 
     verb: ClassVar[str]
     replica: ReplicaId
@@ -31,17 +54,15 @@ class _OfReplica:
 
     @property
     def subject(self) -> str:
-        """Return the subject of the step, for ``Memory.in_flight``."""
-        return f"replica/{self.replica}"
+        return str(subject_of(self.replica))
 
     @property
     def object(self) -> ObjectKey:
-        """Return the object of its events."""
         return self.replica.key
 
 
 @dataclass(frozen=True, slots=True)
-class _OfRank(_OfReplica):
+class _OfRank(_OfWorkload):
     """Common part of steps about a rank that was started."""
 
     node: NodeName
@@ -53,15 +74,15 @@ class _OfRank(_OfReplica):
 
     @property
     def who(self) -> str:
-        return _rank_text(self.replica, self.node, self.id)
+        return _rank_text(self.workload, self.node, self.id)
 
 
-def _rank_text(replica: ReplicaId, node: NodeName, id: RankId) -> str:
-    return f"rank {id.rank} of {replica} on {node}, epoch {id.epoch}"
+def _rank_text(workload: WorkloadId, node: NodeName, id: RankId) -> str:
+    return f"rank {id.rank} of {workload} on {node}, epoch {id.epoch}"
 
 
 @dataclass(frozen=True, slots=True)
-class AllocateEpoch(_OfReplica):
+class AllocateEpoch(_OfWorkload):
     """Write a new group to the store. From then on, every rank of an older epoch is a leftover."""
 
     verb: ClassVar[str] = "allocate"
@@ -105,11 +126,11 @@ class AllocateEpoch(_OfReplica):
         if self.cause in (Cause.TRANSPORT_FAILED, Cause.TRANSPORT_BACK):
             place += f" over {self.group.transport}"
         why = f"{self.cause.value}: {self.detail}"
-        return f"form {self.replica} as epoch {self.group.epoch} on {place} ({why})"
+        return f"form {self.workload} as epoch {self.group.epoch} on {place} ({why})"
 
 
 @dataclass(frozen=True, slots=True)
-class AdoptGroup(_OfReplica):
+class AdoptGroup(_OfWorkload):
     """Write a running group to the store, which does not know it."""
 
     verb: ClassVar[str] = "adopt"
@@ -117,11 +138,11 @@ class AdoptGroup(_OfReplica):
 
     def __str__(self) -> str:
         places = ", ".join(self.group.members)
-        return f"adopt {self.replica}, epoch {self.group.epoch}, running on {places}"
+        return f"adopt {self.workload}, epoch {self.group.epoch}, running on {places}"
 
 
 @dataclass(frozen=True, slots=True)
-class StartRank(_OfReplica):
+class StartRank(_OfWorkload):
     """Start one rank of the current epoch."""
 
     node: NodeName
@@ -132,7 +153,7 @@ class StartRank(_OfReplica):
         return f"start/{self.spec.id}"
 
     def __str__(self) -> str:
-        return f"start {_rank_text(self.replica, self.node, self.spec.id)}"
+        return f"start {_rank_text(self.workload, self.node, self.spec.id)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +289,13 @@ Step = (
 )  # fmt: skip
 
 
+def workload_of(step: Step) -> WorkloadId | None:
+    """Return the workload that a step is about; None if it is about none."""
+    if isinstance(step, _OfWorkload):
+        return step.workload
+    return step.replica if isinstance(step, _OfReplica) else None
+
+
 class WaitingFor(Enum):
     """Reasons why something is delayed."""
 
@@ -306,7 +334,7 @@ class Waiting:
     text: str
     until: float | None = None
     """Time of the next check, if known, in seconds of the controller's clock."""
-    replica: ReplicaId | None = None
+    workload: WorkloadId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +344,7 @@ class Refusal:
     object: ObjectKey
     reason: RefusedBecause
     text: str
-    replica: ReplicaId | None = None
+    workload: WorkloadId | None = None
     person: str = ""
     """The exact steps that only a person can take; empty where ``text`` says enough."""
 

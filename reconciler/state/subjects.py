@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .identity import DeploymentName, NodeName, ReplicaId
+from .identity import DeploymentName, JobName, NodeName, ReplicaId, RunId, WorkloadId
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,16 @@ class ReplicaSubject:
 
     def __str__(self) -> str:
         return f"replica/{self.replica}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSubject:
+    """A run of a job."""
+
+    run: RunId
+
+    def __str__(self) -> str:
+        return str(self.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,13 @@ class OtherSubject:
         return self.text
 
 
-Subject = ReplicaSubject | NodeSubject | LinkSubject | RequestSubject | GatewaySubject | OtherSubject
+Subject = (
+    ReplicaSubject | RunSubject | NodeSubject | LinkSubject | RequestSubject | GatewaySubject | OtherSubject
+)
+
+
+def subject_of(workload: WorkloadId) -> ReplicaSubject | RunSubject:
+    return RunSubject(workload) if isinstance(workload, RunId) else ReplicaSubject(workload)
 
 
 def read(written: str) -> Subject:
@@ -82,6 +98,8 @@ def read(written: str) -> Subject:
     match kind, rest.split("/"):
         case "replica", [deployment, index] if index.isdecimal():
             return ReplicaSubject(ReplicaId(DeploymentName(deployment), int(index)))
+        case "job", [job, index] if index.isdecimal():
+            return RunSubject(RunId(JobName(job), int(index)))
         case "node", [name]:
             return NodeSubject(NodeName(name))
         case "link", [one, other]:

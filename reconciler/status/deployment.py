@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reconciler.resources import ModelDeployment
 from reconciler.state import DeploymentName, GroupRecord, Observed, WaitingFor
+from reconciler.state.identity import ObjectKey
 from reconciler.wire import objects
 from reconciler.wire.launch import Phase
 from reconciler.wire.weights import PromptReuse
@@ -29,13 +30,14 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     deployment = snapshots.desired.deployments[DeploymentName(name)]
     wanted = 0 if snapshots.desired.stopping else deployment.spec.replicas
     records = snapshots.memory.groups_of(DeploymentName(name))
-    groups = [_group(record, snapshots.observed, 0 < wanted <= record.replica.index) for record in records]
+    groups = [_group(record, snapshots.observed, 0 < wanted <= record.workload.index) for record in records]
     own = sum(group["ready"] and group["replica"] < wanted for group in groups)
     count = min(wanted, sum(group["ready"] for group in groups))
     body: _Fields = {
         "replicas": wanted,
         "readyReplicas": count,
-        "updatedReplicas": sum(record.replica.index < wanted for record in records) - _later(name, snapshots),
+        "updatedReplicas": sum(record.workload.index < wanted for record in records)
+        - _later(name, snapshots),
         "promptReuse": _prompt_reuse(deployment, snapshots),
         "groups": groups,
     }
@@ -58,10 +60,8 @@ def _later(name: str, snapshots: Snapshots) -> int:
     later = (WaitingFor.ROLLOUT, WaitingFor.PAUSED)
     waiting = snapshots.plan.waiting
     count = snapshots.desired.deployments[DeploymentName(name)].spec.replicas
-    mine = (
-        w for w in waiting if w.replica is not None and w.replica.deployment == name and w.reason in later
-    )
-    return sum(w.replica is not None and w.replica.index < count for w in mine)
+    mine = (w.workload for w in waiting if w.workload is not None and w.reason in later)
+    return sum(each.key == ObjectKey("ModelDeployment", name) and each.index < count for each in mine)
 
 
 def _prompt_reuse(deployment: ModelDeployment, snapshots: Snapshots) -> str:
@@ -76,9 +76,9 @@ def _group(record: GroupRecord, observed: Observed, extra: bool) -> _Group:
     current = {rank: seen.report.phase for rank, seen in observed.group(record).items()}
     phases = [current.get(rank, Phase.STARTING) for rank in range(len(record.members))]
     least = Phase.EXITED if Phase.EXITED in phases else min(phases, key=Phase.ALL.index)
-    failed, serves = observed.failed(record.replica), serving(record, observed) is not None
+    failed, serves = observed.failed(record.workload), serving(record, observed) is not None
     found: _Group = {
-        "replica": record.replica.index,
+        "replica": record.workload.index,
         "epoch": record.epoch,
         "phase": least,
         "nodes": list(record.members),

@@ -85,7 +85,7 @@ def endings(observed: Observed, now: float) -> list[Event]:
     """Return an event for every rank that ended or had to be killed; its key prevents duplicates."""
     events = []
     for rank in observed.ranks():
-        report, key = rank.report, rank.replica.key
+        report, key = rank.report, rank.workload.key
         if not rank.alive:
             events.append(
                 Event(now, key, not rank.orderly, "RankExited", rank.ending_text, f"exit/{report.id}")

@@ -41,7 +41,7 @@ def serving(record: GroupRecord, observed: Observed) -> ObservedRank | None:
     nodes = (observed.nodes.get(name) for name in record.members)
     if any(node is not None and node.silent for node in nodes):
         return None
-    if any(rank.alive and rank.report.id.epoch > record.epoch for rank in observed.ranks_of(record.replica)):
+    if any(rank.alive and rank.report.id.epoch > record.epoch for rank in observed.ranks_of(record.workload)):
         return None
     ranks = observed.group(record)
     members = [ranks.get(rank) for rank in range(len(record.members))]
@@ -88,11 +88,7 @@ def _refused(name: DeploymentName, plan: Plan) -> str:
     """Return the reason why a deployment is not served until a person acts; empty if there is none."""
     of = ObjectKey("ModelDeployment", name)
     return next(
-        (
-            each.reason.value
-            for each in plan.refused
-            if each.object == of or (each.replica is not None and each.replica.deployment == name)
-        ),
+        (each.reason.value for each in plan.refused if each.object == of),
         "",
     )
 
@@ -131,9 +127,11 @@ def _formed(name: DeploymentName, deployment: ModelDeployment, memory: Memory) -
 def _back_offs(plan: Plan) -> dict[ReplicaId, float]:
     """Return the end of the back-off of each replica that waits for it."""
     return {
-        waiting.replica: waiting.until
+        waiting.workload: waiting.until
         for waiting in plan.waiting
-        if waiting.reason is WaitingFor.BACK_OFF and waiting.replica is not None and waiting.until is not None
+        if waiting.reason is WaitingFor.BACK_OFF
+        and isinstance(waiting.workload, ReplicaId)
+        and waiting.until is not None
     }
 
 
@@ -160,7 +158,7 @@ def _backends(
 ) -> tuple[Backend, ...]:
     found = []
     for record in memory.groups_of(name):
-        index = record.replica.index
+        index = record.workload.index
         first = serving(record, observed)
         if first and index >= deployment.spec.replicas and _is_stopped(first.report.id, memory, plan):
             continue  # an extra replica whose time is over

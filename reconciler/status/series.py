@@ -130,8 +130,8 @@ def _extra(field: str) -> Callable[[View], Series]:
 
 
 def _waits(plan: Plan, key: ObjectKey) -> int:
-    waiting = (each.replica for each in plan.waiting if each.reason is WaitingFor.BACK_OFF)
-    return len({replica for replica in waiting if replica and replica.deployment == key.name})
+    waiting = (each.workload for each in plan.waiting if each.reason is WaitingFor.BACK_OFF)
+    return len({workload for workload in waiting if workload and workload.key == key})
 
 
 def _phases(view: View) -> Series:

@@ -114,7 +114,7 @@ def _of_deployment(
     if any(serving(record, snapshots.observed) is not None for record in memory.groups_of(name)):
         return None
     wanted = {ReplicaId(name, index) for index in range(deployment.spec.replicas)}
-    of_replicas = {each.replica: each for each in reversed(plan.refused) if each.reason not in AS_WISHED}
+    of_replicas = {each.workload: each for each in reversed(plan.refused) if each.reason not in AS_WISHED}
     if not wanted:
         return None
     found = of_replicas[min(wanted)] if wanted <= of_replicas.keys() else None

@@ -24,7 +24,7 @@ from reconciler.state import (
     Stored,
     TransportFailure,
 )
-from reconciler.state.identity import ObjectKey
+from reconciler.state.identity import ObjectKey, WorkloadId, workload_name, workload_named
 from reconciler.state.reports.incident import Incident
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Event, ObjectStatus
@@ -209,8 +209,8 @@ class Store:
         group before it failed to set up RDMA. Raises ``Conflict`` unless its epoch is the highest."""
         with self._db.writing():
             self._record(group, group.epoch - 1)
-            self.attempts.note(group.replica, attempt)
-            self.transports.note(group.replica, failed, wasted_verbs)
+            self.attempts.note(group.workload, attempt)
+            self.transports.note(group.workload, failed, wasted_verbs)
 
     def adopt(self, group: GroupRecord) -> None:
         """Store a group that already runs. Raises ``Conflict`` if there was a later epoch."""
@@ -218,14 +218,13 @@ class Store:
             self._record(group, group.epoch)
 
     def _record(self, group: GroupRecord, last_max: int) -> None:
-        replica = group.replica
+        name, index = workload_name(group.workload)
         row = self._db.execute(
-            "SELECT last FROM epochs WHERE deployment = ? AND replica = ?",
-            (replica.deployment, replica.index),
+            "SELECT last FROM epochs WHERE deployment = ? AND replica = ?", (name, index)
         ).fetchone()
         if row and row[0] > last_max:
-            raise Conflict(f"{replica}: epoch {group.epoch} is not above {row[0]}")
-        put(self._db, "epochs", deployment=replica.deployment, replica=replica.index, last=group.epoch)
+            raise Conflict(f"{group.workload}: epoch {group.epoch} is not above {row[0]}")
+        put(self._db, "epochs", deployment=name, replica=index, last=group.epoch)
         self._groups.put(group)
 
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
@@ -256,10 +255,10 @@ class Store:
         with self._db.writing():
             self.rollbacks.forget(deployment)
 
-    def last_epochs(self) -> dict[ReplicaId, int]:
+    def last_epochs(self) -> dict[WorkloadId, int]:
         """Return the highest epoch of each replica."""
         rows = self._db.execute("SELECT deployment, replica, last FROM epochs")
-        return {ReplicaId(DeploymentName(row[0]), row[1]): row[2] for row in rows}
+        return {workload_named(row[0], row[1]): row[2] for row in rows}
 
     # --- statuses ------------------------------------------------------------------------------
 

@@ -28,12 +28,18 @@ UNANSWERED = "unanswered"
 """The only field of an answer about weights that is none: why there is none, for people."""
 
 
+JOB_PREFIX = "job_"
+"""Begins the name of a job in a ``RankId``. No name of an object has a ``_``."""
+
+
 @dataclasses.dataclass(frozen=True, order=True)
 class RankId:
-    """One MLX process of one group: the name of its directory, and its name in messages."""
+    """One process of one group: the name of its directory, and its name in messages."""
 
     deployment: str
+    """Name of the deployment; of a job, with ``JOB_PREFIX``."""
     replica: int
+    """Index of the replica, or of the run of the job."""
     epoch: int
     rank: int
 

@@ -67,7 +67,7 @@ def served(manifests: list[Manifest], size: int = 2) -> World:
         weights = world._node(members[0]).model(model.spec.source.folder)
         assert weights is not None
         record = GroupRecord(
-            replica=world.replica(name),
+            workload=world.replica(name),
             epoch=1,
             members=members,
             port=PORT_FIRST + number * (size + 1),

@@ -190,7 +190,7 @@ def placed(world: World) -> Iterator[str]:
         for step in steps:
             if isinstance(step, AllocateEpoch):
                 group = step.group
-                yield f"  {step.replica} on {','.join(group.members)} by {group.transport} {digest(plain(step))}"
+                yield f"  {step.workload} on {','.join(group.members)} by {group.transport} {digest(plain(step))}"
             world.obey(step)
     plan = world.plan()
     yield from (f"  {each.object} {each.reason.value}: {each.text} [{each.person}]" for each in plan.refused)

@@ -273,8 +273,8 @@ def test_what_is_placed_may_be_and_what_is_refused_cannot_be(problem: Problem) -
     world = problem.world
     decided = world.plan()
     oracle = Oracle(problem)
-    formed = {step.replica: step.group for step in decided.steps if isinstance(step, AllocateEpoch)}
-    refused = {refusal.replica: refusal for refusal in decided.refused}
+    formed = {step.workload: step.group for step in decided.steps if isinstance(step, AllocateEpoch)}
+    refused = {refusal.workload: refusal for refusal in decided.refused}
     for replica, wish in sorted(world.desired().replicas().items()):
         if replica in formed:
             event("placed")
@@ -302,7 +302,9 @@ def test_the_same_question_has_the_same_answer_and_what_runs_stays(problem: Prob
     world.now += 3600
     world.settle()
     assert {replica: group.members for replica, group in world.groups.items()} == places
-    assert {r.replica: r.reason for r in world.plan().refused} == {r.replica: r.reason for r in left.refused}
+    assert {r.workload: r.reason for r in world.plan().refused} == {
+        r.workload: r.reason for r in left.refused
+    }
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -323,8 +325,8 @@ def test_what_a_refusal_offers_does(problem: Problem) -> None:
                 decided = replace(
                     world, manifests=changed(world, refused.object.name, what, int(value))
                 ).plan()
-                formed = [step.replica for step in decided.steps if isinstance(step, AllocateEpoch)]
-                assert refused.replica in formed, (offer, [r.text for r in decided.refused])
+                formed = [step.workload for step in decided.steps if isinstance(step, AllocateEpoch)]
+                assert refused.workload in formed, (offer, [r.text for r in decided.refused])
 
 
 def cabled(wish: ModelDeployment) -> bool:

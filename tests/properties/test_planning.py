@@ -26,6 +26,7 @@ from reconciler.state import (
     Step,
     StopRank,
     WaitingFor,
+    WorkloadId,
 )
 from reconciler.wire.launch import ExitCode, Phase, RankId
 from reconciler.wire.node import Gone
@@ -276,14 +277,15 @@ def check_ends(world: World, steps: tuple[Step, ...]) -> None:
     """No step ends a group of which there is nothing to complain."""
     for step in steps:
         if isinstance(step, AllocateEpoch):
-            assert not sound(world, step.replica), f"{step}: that ends a sound group"
-        if isinstance(step, StopRank) and step.replica in world.groups:
-            current = step.id.epoch == world.groups[step.replica].epoch
-            assert not (current and sound(world, step.replica)), f"{step}: that ends a sound group"
+            assert not sound(world, step.workload), f"{step}: that ends a sound group"
+        if isinstance(step, StopRank) and step.workload in world.groups:
+            current = step.id.epoch == world.groups[step.workload].epoch
+            assert not (current and sound(world, step.workload)), f"{step}: that ends a sound group"
 
 
-def sound(world: World, replica: ReplicaId) -> bool:
+def sound(world: World, replica: WorkloadId) -> bool:
     """Whether the recorded group is as its manifest wishes, on nodes that are meant to be used, and serves."""
+    assert isinstance(replica, ReplicaId)
     record, wish = world.groups.get(replica), world.desired().replicas().get(replica)
     wished = world.desired().models
     if record is None or wish is None or wish.spec.model not in wished or record.proven_at is None:

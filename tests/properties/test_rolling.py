@@ -68,7 +68,7 @@ def test_every_replica_has_a_target_whatever_is_gone_and_however_the_manifest_ch
     found = [targets.target(planned, world.replica(index=index)) for index in range(replicas)]
     assert None not in found
     least = Strategy.model_validate(later).least(replicas)
-    formed = {step.replica for step in plan.steps if isinstance(step, AllocateEpoch)}
+    formed = {step.workload for step in plan.steps if isinstance(step, AllocateEpoch)}
     stopped = {(s.id.deployment, s.id.replica) for s in plan.steps if isinstance(s, StopRank)}
     ended = {
         index for index in served(world) if (NAME, index) in stopped or world.replica(index=index) in formed

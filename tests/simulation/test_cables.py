@@ -49,7 +49,7 @@ def test_it_is_told_by_its_cause_and_rdma_is_not_tried_over_it(
     for _ in range(120):
         cabled.run(0.5)
         assert not [rank for rank in cabled.ranks() if rank.config.backend == "jaccl"]
-    assert "big" in {str(replica.deployment) for replica in cabled.routed()}
+    assert "big" in {replica.key.name for replica in cabled.routed()}
     assert told(cabled) == {"replica/big/0": {FaultClass.LINK_DOWN}, "link/a/b": {FaultClass.LINK_DOWN}}
     assert not cabled.stored.rollbacks()
 

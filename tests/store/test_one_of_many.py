@@ -21,7 +21,7 @@ CLOSED = Notification("pager", 1, "closed", 9.0, "it serves again")
 
 
 def test_one_replica_that_has_answered_proves_no_other(store: Store) -> None:
-    other = replace(GROUP, replica=ReplicaId(TINY.deployment, 1))
+    other = replace(GROUP, workload=ReplicaId(TINY.deployment, 1))
     for group in (GROUP, other):
         store.allocate(group, ATTEMPT)
     store.prove(TINY, 1, 9.0)
@@ -100,7 +100,7 @@ def test_what_is_about_one_leaves_all_others_as_they_were(
 ) -> None:
     for replica in (TINY, NEXT, OTHER):
         for epoch, failed in ((0, NO_CABLE), (1, RING)):
-            group, attempt = replace(GROUP, replica=replica, epoch=epoch), replace(ATTEMPT, epoch=epoch)
+            group, attempt = replace(GROUP, workload=replica, epoch=epoch), replace(ATTEMPT, epoch=epoch)
             store.allocate(group, attempt, failed)
         store.set_back(replica.deployment, TAKEN_BACK)
     for name in (A, B):

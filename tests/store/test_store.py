@@ -356,7 +356,7 @@ def test_what_a_pass_remembers_is_read_again_after_every_change_and_only_then(st
 
 
 def test_of_many_attempts_the_latest_are_kept(store: Store) -> None:
-    other = replace(GROUP, replica=ReplicaId(DeploymentName("other"), 0))
+    other = replace(GROUP, workload=ReplicaId(DeploymentName("other"), 0))
     store.allocate(other, ATTEMPT)
     for epoch in range(1, ATTEMPTS_KEPT + 3):
         store.allocate(replace(GROUP, epoch=epoch), replace(ATTEMPT, epoch=epoch))
@@ -376,7 +376,7 @@ def test_a_store_outgrows_another_and_never_goes_back(store: Store, tmp_path: Pa
     for kept, epoch in ((store, 5), (other, 3)):
         kept.allocate(replace(GROUP, epoch=epoch), replace(ATTEMPT, epoch=epoch))
     for kept, epoch in ((store, 2), (other, 9)):
-        kept.allocate(replace(GROUP, replica=second, epoch=epoch), replace(ATTEMPT, epoch=epoch))
+        kept.allocate(replace(GROUP, workload=second, epoch=epoch), replace(ATTEMPT, epoch=epoch))
     other.renew(above=70)
     token = other.token
     other.close()
@@ -389,7 +389,7 @@ def test_a_store_outgrows_another_and_never_goes_back(store: Store, tmp_path: Pa
 
 def test_another_deployment_of_the_same_name_begins_with_a_fresh_budget(store: Store) -> None:
     store.objects.apply(Desired.of("r1", [model(), deployment()]), 1.0)
-    other = replace(GROUP, replica=ReplicaId(DeploymentName("other"), 0))
+    other = replace(GROUP, workload=ReplicaId(DeploymentName("other"), 0))
     store.allocate(GROUP, ATTEMPT)
     store.allocate(other, ATTEMPT)
     store.objects.apply(Desired.of("r2", [model()]), 2.0)

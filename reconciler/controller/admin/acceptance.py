@@ -129,7 +129,7 @@ class _Trial:
         return Trial(members, self.record.charges, pace, why, works, tuple(streams))
 
     def _report(self, what: str) -> None:
-        self.progress.append(f"{self.record.replica}: {what}")
+        self.progress.append(f"{self.record.workload}: {what}")
 
     async def _pace(self, under_load: bool) -> tuple[Measured | None, str]:
         self._report("the ranks are measuring")
@@ -192,7 +192,7 @@ class _Trial:
         node: NodeName = self.record.members[0]
         first = self._ranks().get(0)
         if first is None:
-            raise Unreachable(f"rank 0 of {self.record.replica} is gone")
+            raise Unreachable(f"rank 0 of {self.record.workload} is gone")
         socket = first.report.socket
         return lambda: self.parts.around.machines.stream(node, socket)
 
@@ -200,7 +200,7 @@ class _Trial:
 def _replica(record: GroupRecord, found: Trial, checks: tuple[Check, ...]) -> answers.TriedReplica:
     pace = found.pace
     return {
-        "replica": record.replica.index,
+        "replica": record.workload.index,
         "epoch": record.epoch,
         "nodes": list(record.members),
         "transport": record.transport,

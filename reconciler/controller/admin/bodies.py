@@ -283,7 +283,7 @@ def _step(step: Step) -> answers.PlannedStep:
 
 
 def _obstacle(entry: Waiting | Refusal, text: str) -> answers.Obstacle:
-    replica = str(entry.replica) if entry.replica is not None else None
+    replica = str(entry.workload) if entry.workload is not None else None
     return {
         "object": str(entry.object),
         "replica": replica,

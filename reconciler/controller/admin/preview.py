@@ -15,9 +15,20 @@ from reconciler.planning.rollout.costs import Cost
 from reconciler.planning.rollout.costs import foresee as foresee_costs
 from reconciler.source.operations import load_operations
 from reconciler.source.yaml.documents import load
-from reconciler.state import AllocateEpoch, Desired, GroupRecord, ObjectKey, Plan, ReplicaId, StopRank
+from reconciler.state import (
+    AllocateEpoch,
+    Desired,
+    GroupRecord,
+    ObjectKey,
+    Plan,
+    ReplicaId,
+    StopRank,
+    WorkloadId,
+)
 from reconciler.state.desired import UNNAMED
+from reconciler.state.memory import of_deployments
 from reconciler.state.operations import Operations
+from reconciler.state.plan import workload_of
 from reconciler.wire import answers
 from reconciler.wire.admin import Preview
 
@@ -76,7 +87,7 @@ def wished_by(files: Mapping[str, bytes], allowed: Collection[str] = ()) -> Inco
 def foreseen(
     verdict: Verdict,
     plan: Plan,
-    groups: Mapping[ReplicaId, GroupRecord],
+    groups: Mapping[WorkloadId, GroupRecord],
     costs: Collection[Cost] = (),
     too_large: Collection[str] = (),
 ) -> answers.Foreseen:
@@ -91,7 +102,7 @@ def foreseen(
         "plan": bodies.plan_body(plan),
         "replicas": [
             _future(plan, replica, record, _seconds(costs, replica))
-            for replica, record in sorted(groups.items())
+            for replica, record in sorted(of_deployments(groups).items())
         ],
         "changes": [_change(cost) for cost in costs],
     }
@@ -124,10 +135,10 @@ def _encoded(files: Mapping[str, str]) -> dict[str, bytes]:
 def _future(
     plan: Plan, replica: ReplicaId, record: GroupRecord, unserved_seconds: float | None
 ) -> answers.FutureReplica:
-    steps = [step for step in plan.steps if getattr(step, "replica", None) == replica]
+    steps = [step for step in plan.steps if workload_of(step) == replica]
     formed = next((step.group for step in steps if isinstance(step, AllocateEpoch)), None)
-    reasons = [refusal.told for refusal in plan.refused if refusal.replica == replica]
-    reasons += [waiting.text for waiting in plan.waiting if waiting.replica == replica]
+    reasons = [refusal.told for refusal in plan.refused if refusal.workload == replica]
+    reasons += [waiting.text for waiting in plan.waiting if waiting.workload == replica]
     return {
         "object": str(replica.key),
         "replica": replica.index,

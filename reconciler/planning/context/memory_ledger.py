@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from reconciler.state import NodeName, ReplicaId
+from reconciler.state import NodeName, WorkloadId
 
 from .gpu_memory import wirable
 from .lost_nodes import is_lost
@@ -33,7 +33,7 @@ class Ledger:
     """Bytes by host, of every host."""
     _ranks: Mapping[NodeName, int]
     """Ranks by node, of every node."""
-    _own: Mapping[ReplicaId, tuple[Charge, ...]]
+    _own: Mapping[WorkloadId, tuple[Charge, ...]]
     """The charges that each replica gives back when it moves: not those on lost nodes, nor of ranks that nothing ends."""
 
     @classmethod
@@ -44,8 +44,8 @@ class Ledger:
         }
         charged: Counter[str] = Counter(dict.fromkeys(hosts.values(), 0))
         ranks: Counter[NodeName] = Counter(dict.fromkeys(hosts, 0))
-        own: dict[ReplicaId, tuple[Charge, ...]] = {}
-        unkillable = {(rank.replica, rank.node) for rank in world.observed.ranks() if rank.unkillable}
+        own: dict[WorkloadId, tuple[Charge, ...]] = {}
+        unkillable = {(rank.workload, rank.node) for rank in world.observed.ranks() if rank.unkillable}
         for replica, name, need in _running(world):
             charged[hosts.get(name) or _host(world, name)] += need
             ranks[name] += 1
@@ -53,7 +53,7 @@ class Ledger:
                 own[replica] = (*own.get(replica, ()), (name, need))
         return cls(hosts, _rooms(world, hosts), charged, ranks, own)
 
-    def moved(self, replica: ReplicaId, members: Placed, needs: Needs) -> Ledger:
+    def moved(self, replica: WorkloadId, members: Placed, needs: Needs) -> Ledger:
         """Charge a replica that is formed again. On each host it takes the larger of what it has and what it gets,
         because its new ranks do not start before its old ones are gone."""
         own = self._own.get(replica, ())
@@ -70,14 +70,14 @@ class Ledger:
             sizes[self.host(name)] += size
         return sizes
 
-    def free(self, name: NodeName, replacing: ReplicaId) -> int:
+    def free(self, name: NodeName, replacing: WorkloadId) -> int:
         """Return how many bytes a node's host has left, as if the ranks of ``replacing`` were gone already; 0 of a node
         that has not reported."""
         if name not in self._rooms:
             return 0
         return next(iter(self.free_by_host((name,), replacing).values()))
 
-    def free_by_host(self, names: Placed, replacing: ReplicaId) -> dict[str, int]:
+    def free_by_host(self, names: Placed, replacing: WorkloadId) -> dict[str, int]:
         """Return the same for the hosts of many nodes, all of which have reported."""
         hosts, rooms, charged = self.hosts, self._rooms, self._charged
         found = {hosts[name]: rooms[name] - charged[hosts[name]] for name in names}
@@ -86,11 +86,11 @@ class Ledger:
                 found[host] += size
         return found
 
-    def ranks(self, name: NodeName, replacing: ReplicaId) -> int:
+    def ranks(self, name: NodeName, replacing: WorkloadId) -> int:
         """Count the ranks on a node, without those of ``replacing``."""
         return self.loads((name,), replacing)[name]
 
-    def loads(self, names: Placed, replacing: ReplicaId) -> dict[NodeName, int]:
+    def loads(self, names: Placed, replacing: WorkloadId) -> dict[NodeName, int]:
         """Count the ranks on each of many nodes, without those of ``replacing``."""
         ranks = self._ranks
         found = {name: ranks[name] for name in names}
@@ -121,16 +121,16 @@ def _rooms(world: World, hosts: Mapping[NodeName, str]) -> dict[NodeName, int]:
     return found
 
 
-def _running(world: World) -> Iterable[tuple[ReplicaId, NodeName, int]]:
+def _running(world: World) -> Iterable[tuple[WorkloadId, NodeName, int]]:
     """Yield every rank that is recorded, or lives without a record, with its charge."""
     for replica, record in world.memory.groups.items():
         for name, need in zip(record.members, record.charges, strict=True):
             yield replica, name, need
     for rank in world.observed.ranks():
-        known = world.memory.groups.get(rank.replica)
+        known = world.memory.groups.get(rank.workload)
         if rank.alive and (known is None or rank.report.id.epoch != known.epoch):
             likely = known.rank_bytes if known else RANK_OVERHEAD_BYTES
-            yield rank.replica, rank.node, rank.report.memory_bytes or likely
+            yield rank.workload, rank.node, rank.report.memory_bytes or likely
 
 
 def _host(world: World, name: NodeName) -> str:

@@ -41,8 +41,8 @@ class Reservations:
 
     def _with(self, step: AllocateEpoch) -> Reservations:
         record = step.group
-        world = self.world.decided(groups={**self.world.memory.groups, record.replica: record})
-        return Reservations(world, self.ledger.moved(record.replica, record.members, record.charges))
+        world = self.world.decided(groups={**self.world.memory.groups, record.workload: record})
+        return Reservations(world, self.ledger.moved(record.workload, record.members, record.charges))
 
 
 def first_ports(world: World, replica: ReplicaId, epoch: int, ranks: int) -> int:

@@ -102,7 +102,7 @@ def _remembers(world: World, name: NodeName) -> bool:
     """Return whether ranks there, ended ones too, have later epochs than the store knows: it has lost them."""
     wanted, known = world.desired.replicas(), world.memory.last_epochs
     return any(
-        rank.replica in wanted and rank.report.id.epoch > known.get(rank.replica, 0)
+        rank.workload in wanted and rank.report.id.epoch > known.get(rank.workload, 0)
         for rank in world.observed.ranks_on(name)
     )
 
@@ -116,9 +116,10 @@ def forget(world: World, name: NodeName) -> Decision:
         rank for rank in world.observed.ranks_on(name) if not rank.alive and not leftovers.has_leftovers(rank)
     ]
     steps = tuple(
-        ForgetRank(rank.replica, name, rank.report.id)
+        ForgetRank(rank.workload, name, rank.report.id)
         for rank in gone
-        if _outdated(world, rank.replica, rank.report.id.epoch)
+        if isinstance(rank.workload, ReplicaId)
+        and _outdated(world, rank.workload, rank.report.id.epoch)
         and f"rank/{rank.report.id}" not in world.memory.in_flight
     )
     return Decision(steps=steps) if steps else NOTHING

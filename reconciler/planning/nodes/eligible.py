@@ -204,8 +204,8 @@ def returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]
     """Yield ranks of other replicas whose group was formed elsewhere while this node was away: the node is not used
     before they are gone."""
     for rank in world.observed.ranks_on(name):
-        record = world.memory.groups.get(rank.replica)
-        if rank.alive and rank.replica != replica and record is not None and name not in record.members:
+        record = world.memory.groups.get(rank.workload)
+        if rank.alive and rank.workload != replica and record is not None and name not in record.members:
             yield f"{rank.title}, on {name}"
 
 

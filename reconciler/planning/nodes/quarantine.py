@@ -150,7 +150,7 @@ def held_text(rank: ObservedRank) -> str:
     """Say of a rank that SIGKILL does not end it, for people, in the same words as long as that is so."""
     report = rank.report
     who = (
-        f"rank {report.id.rank} of {rank.replica} on {rank.node} (epoch {report.id.epoch}, pid {report.pid})"
+        f"rank {report.id.rank} of {rank.workload} on {rank.node} (epoch {report.id.epoch}, pid {report.pid})"
     )
     return f"{who} has not ended within {KILL_SECONDS:g} s of SIGKILL"
 

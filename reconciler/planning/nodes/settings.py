@@ -247,13 +247,13 @@ def _user(world: World, name: NodeName, other: NodeName) -> str:
         if not begun and fallback.wiring(world, fallback.used(record), record.members) is not None:
             return str(replica)
     alive = (rank for rank in world.observed.ranks_on(name) if rank.alive)
-    strays = [str(rank.replica) for rank in alive if not _of_group(world, rank)]
+    strays = [str(rank.workload) for rank in alive if not _of_group(world, rank)]
     return strays[0] if strays else ""
 
 
 def _of_group(world: World, rank: ObservedRank) -> bool:
     """Return whether a rank belongs to its replica's current group. The needs of an earlier group are unknown."""
-    record = world.memory.groups.get(rank.replica)
+    record = world.memory.groups.get(rank.workload)
     return record is not None and record.epoch == rank.report.id.epoch
 
 
@@ -285,7 +285,7 @@ def wire(megabytes: int) -> tuple[str, ...]:
 
 
 def _living(world: World, name: NodeName) -> str:
-    alive = [str(rank.replica) for rank in world.observed.ranks_on(name) if rank.alive]
+    alive = [str(rank.workload) for rank in world.observed.ranks_on(name) if rank.alive]
     return alive[0] if alive else ""
 
 

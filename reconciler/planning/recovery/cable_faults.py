@@ -124,8 +124,8 @@ def _observed_ends(world: World) -> Iterator[tuple[Pair, Seen]]:
 
 def _missed(world: World) -> Iterator[tuple[Pair, Seen]]:
     """Yield cables that a group has, or had, and that now lead elsewhere or nowhere."""
-    for replica, record in sorted(world.memory.groups.items()):
-        failures = world.memory.transport_failures.get(replica, ())
+    for workload, record in sorted(world.memory.groups.items()):
+        failures = world.memory.transport_failures.get(workload, ())
         had = [used(record), *(each.transport for each in failures if each.fault is FaultClass.LINK_DOWN)]
         wired = (transport for transport in had if transport in CABLES)
         nodes = tuple(world.node(name) for name in record.members)

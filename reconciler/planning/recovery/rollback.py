@@ -118,7 +118,7 @@ def _proven_elsewhere(view: Formed) -> bool:
     """Return whether another replica has served for long with the same spec."""
     records = view.world.memory.groups_of(view.replica.deployment)
     return any(
-        record.replica != view.replica
+        record.workload != view.replica
         and record.fingerprint == view.record.fingerprint
         and record.proven_at is not None
         and view.world.now - record.proven_at >= LONG_SECONDS

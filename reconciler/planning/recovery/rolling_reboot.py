@@ -21,6 +21,7 @@ from reconciler.state import (
     RefusedBecause,
     WaitingFor,
 )
+from reconciler.state.plan import workload_of
 
 from .reboot import locked
 
@@ -116,12 +117,12 @@ def _unsettled(decided: list[Decision]) -> str:
     """Say which replica is to come up first; empty if all are served that can be."""
     for decision in decided:
         for step in decision.steps:
-            replica = getattr(step, "replica", None)
-            if replica is not None:
-                return f"{replica} is served"
+            workload = workload_of(step)
+            if workload is not None:
+                return f"{workload} is served"
         for waiting in decision.waiting:
-            if waiting.replica is not None and waiting.reason not in SERVING:
-                return f"{waiting.replica} is served ({waiting.text})"
+            if waiting.workload is not None and waiting.reason not in SERVING:
+                return f"{waiting.workload} is served ({waiting.text})"
     return ""
 
 

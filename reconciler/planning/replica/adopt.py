@@ -54,7 +54,7 @@ def adopted(view: Wanted) -> GroupRecord | str:
     needs = tuple(rank.report.memory_bytes for rank in alive)
     (transport, *others) = sorted({rank.report.transport for rank in alive})
     return GroupRecord(
-        replica=view.replica,
+        workload=view.replica,
         epoch=epoch,
         members=members,
         port=first.port,

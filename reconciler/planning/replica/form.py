@@ -98,7 +98,7 @@ def _record(view: Wanted, workload: Workload, found: Joined, ended: Diagnosis | 
     seen = [rank.report.id.epoch for rank in view.ranks]
     epoch = max([memory.last_epochs.get(view.replica, 0), *seen]) + 1
     return GroupRecord(
-        replica=view.replica,
+        workload=view.replica,
         epoch=epoch,
         members=placed.members,
         port=first_ports(view.world, view.replica, epoch, len(placed.members)),
@@ -137,7 +137,7 @@ def _beside(view: Wanted) -> tuple[str, FormedSpec | None]:
     """Return the weights and the spec of the replicas next to an extra one: they are served again if the new spec does not
     come up with the extra one."""
     records = view.world.memory.groups_of(view.replica.deployment)
-    served = (each for each in records if each.proven_at is not None and each.replica != view.replica)
+    served = (each for each in records if each.proven_at is not None and each.workload != view.replica)
     return next(((each.weights, each.spec) for each in served), ("", None))
 
 

@@ -21,6 +21,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.state.formed_spec import FormedSpec
+from reconciler.state.identity import ObjectKey, WorkloadId
 
 from . import specs
 
@@ -99,7 +100,7 @@ class Cost:
 
 
 def foresee(
-    before: Desired, after: Desired, groups: Mapping[ReplicaId, GroupRecord], plan: Plan
+    before: Desired, after: Desired, groups: Mapping[WorkloadId, GroupRecord], plan: Plan
 ) -> Iterator[Cost]:
     """Yield the cost for each deployment that is in both, and whose spec, or whose Model's, differs.
 
@@ -113,7 +114,7 @@ def foresee(
 def _cost(
     after: Desired,
     name: DeploymentName,
-    groups: Mapping[ReplicaId, GroupRecord],
+    groups: Mapping[WorkloadId, GroupRecord],
     plan: Plan,
     fields: tuple[str, ...],
 ) -> Cost:
@@ -144,12 +145,14 @@ def _cost(
 def _room(plan: Plan, name: DeploymentName, replicas: int) -> bool | None:
     """Return whether a plan has room for an extra replica; None if it does not say so yet."""
 
-    def extra(replica: ReplicaId | None) -> bool:
-        return replica is not None and replica.deployment == name and replica.index >= replicas
+    key = ObjectKey("ModelDeployment", name)
 
-    if any(isinstance(step, AllocateEpoch) and extra(step.replica) for step in plan.steps):
+    def extra(workload: WorkloadId | None) -> bool:
+        return workload is not None and workload.key == key and workload.index >= replicas
+
+    if any(isinstance(step, AllocateEpoch) and extra(step.workload) for step in plan.steps):
         return True
-    refused = (each for each in plan.waiting if each.reason is WaitingFor.ROLLOUT and extra(each.replica))
+    refused = (each for each in plan.waiting if each.reason is WaitingFor.ROLLOUT and extra(each.workload))
     return False if next(refused, None) is not None else None
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from reconciler.planning.context import workload
 from reconciler.resources import Model, ModelDeployment
 from reconciler.resources.deployment import ModelDeploymentSpec
-from reconciler.state import DeploymentName, Desired, GroupRecord
+from reconciler.state import DeploymentName, Desired, GroupRecord, ReplicaId
 from reconciler.state.formed_spec import FORMED_FOR, SERVED_WITH, FormedSpec
 from reconciler.state.machine.weights import named, shown
 
@@ -28,7 +28,10 @@ def _of_manifests(desired: Desired, name: DeploymentName) -> FormedSpec | None:
 def unwritten(desired: Desired, records: Iterable[GroupRecord]) -> Iterator[tuple[GroupRecord, FormedSpec]]:
     """Yield the groups without a spec that serve the manifests, each with the spec of these."""
     for record in records:
-        wanted = None if record.spec else workload.of_manifests(desired, record.replica)
+        replica = record.workload
+        if record.spec or not isinstance(replica, ReplicaId):
+            continue
+        wanted = workload.of_manifests(desired, replica)
         if wanted is not None and wanted.is_served_by(record.fingerprint, record.context):
             yield record, FormedSpec.of(wanted.deployment, wanted.model)
 

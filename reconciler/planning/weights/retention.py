@@ -41,7 +41,7 @@ def in_use(world: World) -> frozenset[str] | None:
             return None  # it was adopted: what its ranks hold was not recorded
         found |= {folder(weights) for weights in (record.weights, record.weights_before) if weights}
     for rank in world.observed.ranks():
-        known = world.memory.groups.get(rank.replica)
+        known = world.memory.groups.get(rank.workload)
         if rank.alive and (known is None or known.epoch != rank.report.id.epoch):
             return None
     for rollback in world.memory.rollbacks.values():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import replace
 
-from reconciler.state import Attempt, DeploymentName, FaultClass, ReplicaId, Suspicion
+from reconciler.state import Attempt, FaultClass, Suspicion, WorkloadId
+from reconciler.state.identity import workload_name, workload_named
 
 ATTEMPTS_KEPT = 50
-"""Attempts to keep for each replica. A back-off is longest after eight of one class, or thirteen early deaths; drains
+"""Attempts to keep for each workload. A back-off is longest after eight of one class, or thirteen early deaths; drains
 and flapping cables add some in between."""
 
 
@@ -18,9 +19,9 @@ class Attempts:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def note(self, replica: ReplicaId, attempt: Attempt) -> None:
+    def note(self, workload: WorkloadId, attempt: Attempt) -> None:
         """Add a forming; of more than ``ATTEMPTS_KEPT``, the oldest are dropped."""
-        name = (replica.deployment, replica.index)
+        name = workload_name(workload)
         self._db.execute(
             "INSERT OR REPLACE INTO attempts (deployment, replica, epoch, at, cause, fault, text, wish, served,"
             " suspicion, port_taken, never_ran) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -37,13 +38,13 @@ class Attempts:
             (*name, *name, ATTEMPTS_KEPT),
         )
 
-    def all(self) -> dict[ReplicaId, tuple[Attempt, ...]]:
-        """Return the attempts of each replica, oldest first."""
+    def all(self) -> dict[WorkloadId, tuple[Attempt, ...]]:
+        """Return the attempts of each workload, oldest first."""
         rows = self._db.execute(
             "SELECT deployment, replica, epoch, at, cause, fault, text, wish, served, suspicion, port_taken, never_ran"
             " FROM attempts ORDER BY deployment, replica, epoch"
         )
-        found: dict[ReplicaId, list[Attempt]] = {}
+        found: dict[WorkloadId, list[Attempt]] = {}
         for row in rows:
             attempt = replace(
                 Attempt(*row[2:]),
@@ -52,5 +53,5 @@ class Attempts:
                 port_taken=bool(row[10]),
                 never_ran=bool(row[11]),
             )
-            found.setdefault(ReplicaId(DeploymentName(row[0]), row[1]), []).append(attempt)
-        return {replica: tuple(attempts) for replica, attempts in found.items()}
+            found.setdefault(workload_named(row[0], row[1]), []).append(attempt)
+        return {workload: tuple(attempts) for workload, attempts in found.items()}

@@ -1,4 +1,4 @@
-"""The group that should serve each replica."""
+"""The group of each workload."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from reconciler.state import DeploymentName, GroupRecord, ReplicaId
+from reconciler.state import GroupRecord, ReplicaId, WorkloadId
 from reconciler.state.formed_spec import FormedSpec, written
 from reconciler.state.formed_under import Facts
+from reconciler.state.identity import workload_name, workload_named
 from reconciler.store.connection import Connection, put
 
-_COLUMNS = tuple(each.name for each in fields(GroupRecord) if each.name != "replica")
+_COLUMNS = tuple(each.name for each in fields(GroupRecord) if each.name != "workload")
 """Each field has a column of its name."""
 _LISTS, _SPECS = ("members", "boots", "needs"), ("spec", "spec_before")
 
@@ -23,12 +24,13 @@ class Groups:
         self._db = db
 
     def put(self, group: GroupRecord) -> None:
-        """Store a group in place of the replica's previous one."""
+        """Store a group in place of the workload's previous one."""
         row: dict[str, Any] = {name: getattr(group, name) for name in _COLUMNS}
         row |= {name: json.dumps(row[name]) for name in _LISTS}
         row |= {name: written(row[name]) for name in _SPECS}
         row |= {"facts": str(group.facts), "guessed": int(group.guessed)}
-        put(self._db, "groups", deployment=group.replica.deployment, replica=group.replica.index, **row)
+        name, index = workload_name(group.workload)
+        put(self._db, "groups", deployment=name, replica=index, **row)
 
     def keep_spec(self, replica: ReplicaId, epoch: int, spec: FormedSpec) -> None:
         """Note the spec that a group was formed for, where it was not known."""
@@ -38,7 +40,7 @@ class Groups:
                 (spec.json, replica.deployment, replica.index, epoch),
             )
 
-    def all(self) -> dict[ReplicaId, GroupRecord]:
+    def all(self) -> dict[WorkloadId, GroupRecord]:
         found = {}
         for deployment, index, *values in self._db.execute(
             f"SELECT deployment, replica, {', '.join(_COLUMNS)} FROM groups"
@@ -47,6 +49,6 @@ class Groups:
             row |= {name: tuple(json.loads(row[name])) for name in _LISTS}
             row |= {name: FormedSpec.parse(row[name]) for name in _SPECS}
             row |= {"facts": Facts.parse(row["facts"]), "guessed": bool(row["guessed"])}
-            replica = ReplicaId(DeploymentName(deployment), index)
-            found[replica] = GroupRecord(replica, **row)
+            workload = workload_named(deployment, index)
+            found[workload] = GroupRecord(workload, **row)
         return found

@@ -1,18 +1,18 @@
-"""Transports that failed a replica, and the number of failed RDMA set-ups of each machine since it booted."""
+"""Transports that failed a workload, and the number of failed RDMA set-ups of each machine since it booted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from reconciler.state import (
-    DeploymentName,
     FaultClass,
     NodeName,
-    ReplicaId,
     TransportFailure,
     VerbsAttempts,
+    WorkloadId,
 )
 from reconciler.state.formed_under import Facts
+from reconciler.state.identity import workload_name, workload_named
 from reconciler.store.connection import Connection
 
 
@@ -24,57 +24,55 @@ class Transports:
 
     def note(
         self,
-        replica: ReplicaId,
+        workload: WorkloadId,
         failed: TransportFailure | None,
         wasted_verbs: Iterable[tuple[NodeName, str]],
     ) -> None:
         """Note the transport that is given up with a new group, and the machines, in their boots, on which the group
         before it failed to set up RDMA."""
         if failed is not None:
-            self._fail(replica, failed)
+            self._fail(workload, failed)
         self._db.executemany(
             "INSERT INTO verbs_attempts (node, boot_id, count) VALUES (?, ?, 1) ON CONFLICT (node) DO UPDATE"
             " SET count = iif(boot_id = excluded.boot_id, count + 1, 1), boot_id = excluded.boot_id",
             list(wasted_verbs),
         )
 
-    def _fail(self, replica: ReplicaId, failure: TransportFailure) -> None:
+    def _fail(self, workload: WorkloadId, failure: TransportFailure) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO rungs (deployment, replica, transport, facts, at, text, fault, person, trials)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                replica.deployment, replica.index, failure.transport, str(failure.facts), failure.at, failure.text,
+                *workload_name(workload), failure.transport, str(failure.facts), failure.at, failure.text,
                 failure.fault.value, failure.person, failure.trials,
             ),
         )  # fmt: skip
 
-    def free_transport(self, replica: ReplicaId, transport: str) -> None:
-        """Allow a transport that failed a replica to be tried again."""
+    def free_transport(self, workload: WorkloadId, transport: str) -> None:
+        """Allow a transport that failed a workload to be tried again."""
         with self._db.writing():
             self._db.execute(
                 "DELETE FROM rungs WHERE deployment = ? AND replica = ? AND transport = ?",
-                (replica.deployment, replica.index, transport),
+                (*workload_name(workload), transport),
             )
 
-    def forget(self, replica: ReplicaId) -> None:
-        """Forget the failed transports of a replica that is no longer wanted."""
-        self._db.execute(
-            "DELETE FROM rungs WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)
-        )
+    def forget(self, workload: WorkloadId) -> None:
+        """Forget the failed transports of a workload that is no longer wanted."""
+        self._db.execute("DELETE FROM rungs WHERE deployment = ? AND replica = ?", workload_name(workload))
 
-    def failures(self) -> dict[ReplicaId, tuple[TransportFailure, ...]]:
-        """Return the failed transports of each replica, sorted by name."""
+    def failures(self) -> dict[WorkloadId, tuple[TransportFailure, ...]]:
+        """Return the failed transports of each workload, sorted by name."""
         rows = self._db.execute(
             "SELECT deployment, replica, transport, facts, at, text, fault, person, trials FROM rungs"
             " ORDER BY deployment, replica, transport"
         )
-        found: dict[ReplicaId, tuple[TransportFailure, ...]] = {}
+        found: dict[WorkloadId, tuple[TransportFailure, ...]] = {}
         for row in rows:
-            replica = ReplicaId(DeploymentName(row[0]), row[1])
+            workload = workload_named(row[0], row[1])
             failure = TransportFailure(
                 row[2], Facts.parse(row[3]), row[4], row[5], FaultClass(row[6]), row[7], row[8]
             )
-            found[replica] = (*found.get(replica, ()), failure)
+            found[workload] = (*found.get(workload, ()), failure)
         return found
 
     def verbs(self) -> dict[NodeName, VerbsAttempts]:

@@ -6,13 +6,13 @@ import pytest
 
 from reconciler.planning.context.memory_ledger import Ledger
 from reconciler.planning.context.world import World as Snapshots
-from reconciler.state import DeploymentName, NodeName, ReplicaId
+from reconciler.state import DeploymentName, NodeName, ReplicaId, WorkloadId
 from tests.worlds import World, deployment, model, node, settled
 
 OTHER = ReplicaId(DeploymentName("somebody-else"), 0)
 
 
-def serving() -> tuple[Snapshots, ReplicaId]:
+def serving() -> tuple[Snapshots, WorkloadId]:
     """A cluster of two nodes that serve one replica."""
     world = settled(World([model(), deployment(nodes=2), node("node-a"), node("node-b")]))
     (replica,) = world.memory().groups

@@ -88,7 +88,7 @@ def test_a_group_waits_until_the_last_of_its_silent_nodes_is_lost() -> None:
     world.lose(A)
     world.now += 10
     world.lose(B)
-    untils = [waiting.until for waiting in world.settle().waiting if waiting.replica == world.replica()]
+    untils = [waiting.until for waiting in world.settle().waiting if waiting.workload == world.replica()]
     assert untils[0] == world.now + 30
 
 

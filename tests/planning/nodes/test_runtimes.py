@@ -131,7 +131,7 @@ def test_how_far_it_is_is_said_by_the_node() -> None:
         "node-a: its runtime is being built: sending 8 of 81 MiB",
     ]
     assert "the runtime of node-a is being built" in [
-        each.text.partition(": ")[2] for each in decided.waiting if each.replica
+        each.text.partition(": ")[2] for each in decided.waiting if each.workload
     ]
 
 

@@ -234,7 +234,7 @@ def test_no_epoch_is_drawn_before_every_node_has_said_what_it_knows() -> None:
     world.ranks.clear()
     world.agents.discard(NodeName("spare"))
     assert not any(isinstance(step, AllocateEpoch) for step in world.plan().steps)
-    (waiting,) = [w for w in world.plan().waiting if w.replica == world.replica()]
+    (waiting,) = [w for w in world.plan().waiting if w.workload == world.replica()]
     assert "spare" in waiting.text
     world.now = 10.0  # spare was last heard of at 0
     world.failures["start-agent/spare"] = StepFailure(1, 70.0, "no")

@@ -45,5 +45,5 @@ def roll(world: World, passes: int = 80, seconds: float = 0.0) -> tuple[list[int
         for step in decided.steps:
             world.obey(step)
             least = min(least, len(served(world)))
-    formed = [s.replica.index for s in world.history[begun:] if isinstance(s, AllocateEpoch)]
+    formed = [s.workload.index for s in world.history[begun:] if isinstance(s, AllocateEpoch)]
     return formed, least

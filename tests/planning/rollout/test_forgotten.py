@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reconciler.planning.rollout import specs
-from reconciler.state import ReplicaId, StopRank
+from reconciler.state import StopRank, WorkloadId
 from reconciler.wire.launch import ExitCode, Phase
 from tests.worlds import World, deployment, model, node, settled
 
@@ -27,7 +27,7 @@ ROLLING: dict[str, tuple[dict[str, Any], int]] = {
     "an extra one serves first": ({"maxSurge": 1, "maxUnavailable": 0}, 3),
 }
 """With how many are to serve at least."""
-Group = tuple[ReplicaId, int]
+Group = tuple[WorkloadId, int]
 
 
 def rolled_back(rolling: dict[str, Any]) -> World:

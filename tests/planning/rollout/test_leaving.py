@@ -46,7 +46,7 @@ def test_the_only_one_that_serves_ends_when_another_does(rolling: dict[str, Any]
     seen = world.snapshots()
     ready = readiness(NAME, seen)
     assert (ready.ready, ready.message) == (True, "1 of 1 replicas serve, 1 of them extra")
-    (waiting,) = [each for each in world.plan().waiting if each.replica == world.replica(index=2)]
+    (waiting,) = [each for each in world.plan().waiting if each.workload == world.replica(index=2)]
     assert waiting.text == "tiny/2: no longer wanted: it ends when tiny/0 serves, which comes up"
     _, least = roll(world, seconds=1.0)
     assert (least, served(world), routed(world)) == (1, [0], [0])
@@ -69,7 +69,7 @@ def test_it_does_not_end_while_the_one_that_is_to_stay_may_hang(how: str) -> Non
     world.report(first, demand=1, **{how: SILENCE_SECONDS})
     scale(world, 1)
     assert stopped(world) == set()
-    (waiting,) = [each for each in world.plan().waiting if each.replica == world.replica(index=1)]
+    (waiting,) = [each for each in world.plan().waiting if each.workload == world.replica(index=1)]
     assert waiting.text.endswith("it ends when tiny/0 serves, which owes its clients an answer")
     world.report(first, demand=0, **{how: 0.0})
     assert stopped(world) == {1}
@@ -118,7 +118,7 @@ def test_who_serves_another_spec_makes_room_where_the_strategy_allows_it(
     scale(world, 1, serving=BATCH)
     world.settle()
     assert served(world) == ([0] if makes_room else [1])
-    refused = [each.reason for each in world.plan().refused if each.replica == world.replica(index=0)]
+    refused = [each.reason for each in world.plan().refused if each.workload == world.replica(index=0)]
     assert refused == ([] if makes_room else [RefusedBecause.NO_MEMORY])
 
 
@@ -127,12 +127,12 @@ def test_nothing_that_serves_ends_before_the_gateway_is_told_where_to_go() -> No
     world = replicas(3, {}, 4)
     scale(world, 1)
     world.routed = False
-    waiting = {each.replica: each.text for each in world.plan().waiting}
+    waiting = {each.workload: each.text for each in world.plan().waiting}
     assert stopped(world) == set()
     assert waiting[world.replica(index=2)] == "tiny/2: every node is contacted before the routes change"
     kill(world, 0)
     assert stopped(world) == set()
-    assert [step.replica.index for step in world.plan().steps if isinstance(step, AllocateEpoch)] == [0], (
+    assert [step.workload.index for step in world.plan().steps if isinstance(step, AllocateEpoch)] == [0], (
         "it heals"
     )
     world.settle()

@@ -33,9 +33,9 @@ def roll(world: World, passes: int = 80) -> tuple[list[int], int]:
 
 def waits(world: World) -> dict[int, Waiting]:
     return {
-        each.replica.index: each
+        each.workload.index: each
         for each in world.plan().waiting
-        if each.replica is not None and each.reason is WaitingFor.ROLLOUT
+        if each.workload is not None and each.reason is WaitingFor.ROLLOUT
     }
 
 
@@ -195,7 +195,7 @@ def test_without_room_it_is_said_what_is_missing_and_max_unavailable_is_followed
     change(world)
     decided = world.plan()
     assert decided.refused == ()
-    (text,) = [each.text for each in decided.waiting if each.replica == world.replica(index=2)]
+    (text,) = [each.text for each in decided.waiting if each.workload == world.replica(index=2)]
     assert text.startswith("tiny/2: no extra replica: ")
     assert "GiB" in text
     assert roll(world) == ([1, 0], 1)
@@ -231,7 +231,7 @@ def test_replicas_of_others_come_before_an_extra_one() -> None:
     change(world)
     roll(world)
     assert {str(replica) for replica in world.groups} == {"tiny/0", "zebra/0"}
-    assert [s.replica.deployment for s in world.done(AllocateEpoch)] == [
+    assert [s.workload.key.name for s in world.done(AllocateEpoch)] == [
         "tiny",
         "zebra",
         "tiny",

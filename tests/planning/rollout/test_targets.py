@@ -21,6 +21,7 @@ from reconciler.state import (
     Waiting,
     WaitingFor,
 )
+from reconciler.state.plan import workload_of
 from reconciler.wire.launch import Phase, RankId
 from tests.planning.rollout.rolling import BATCH, NAME, roll, served
 from tests.worlds import World, deployment, model, node
@@ -42,9 +43,9 @@ def change(world: World, **spec: Any) -> None:
 
 def waits(world: World) -> dict[int, Waiting]:
     return {
-        each.replica.index: each
+        each.workload.index: each
         for each in world.plan().waiting
-        if each.replica is not None and each.reason in (WaitingFor.ROLLOUT, WaitingFor.PAUSED)
+        if each.workload is not None and each.reason in (WaitingFor.ROLLOUT, WaitingFor.PAUSED)
     }
 
 
@@ -203,7 +204,7 @@ def test_while_a_node_does_not_answer_no_other_replica_is_taken_down() -> None:
     world.now += 1.0
     change(world, serving=BATCH)
     decided = world.plan()
-    assert not [s for s in decided.steps if isinstance(s, AllocateEpoch | StopRank) and s.replica.index == 0]
+    assert not [s for s in decided.steps if isinstance(s, AllocateEpoch | StopRank) and s.workload.index == 0]
     assert "tiny/1 does not answer" in waits(world)[0].text
 
 
@@ -228,7 +229,7 @@ def test_while_one_may_hang_it_is_changed_and_no_other_is_taken_down(doubtful: i
     world = replicas(2)
     owe(world, doubtful, SILENCE_SECONDS, how)
     change(world, serving=BATCH)
-    formed = [each.replica.index for each in world.plan().steps if isinstance(each, AllocateEpoch)]
+    formed = [each.workload.index for each in world.plan().steps if isinstance(each, AllocateEpoch)]
     assert formed == [doubtful]
     assert waits(world).keys() == {1 - doubtful}
     order, least = roll(world)
@@ -285,7 +286,7 @@ def test_a_drain_waits_while_another_replica_may_hang_and_moves_that_one_at_once
     owe(world, 0, SILENCE_SECONDS)
     world.manifests[0] = node("node-0", drain=True)
     world.manifests[1] = node("node-1", drain=True)
-    formed = [each.replica.index for each in world.plan().steps if isinstance(each, AllocateEpoch)]
+    formed = [each.workload.index for each in world.plan().steps if isinstance(each, AllocateEpoch)]
     assert formed == [0]
 
 
@@ -303,7 +304,7 @@ def test_a_drain_waits_for_a_replica_that_is_being_changed() -> None:
     (drained,) = world.group(index=0).members
     at = int(drained[-1])
     world.manifests[at] = node(f"node-{at}", drain=True)
-    assert [s for s in world.plan().steps if getattr(s, "replica", None) == world.replica(index=0)] == []
+    assert [s for s in world.plan().steps if workload_of(s) == world.replica(index=0)] == []
     assert roll(world)[1] == 1
     assert drained not in world.group(index=0).members
 

@@ -153,7 +153,7 @@ def test_a_group_takes_rdma_when_the_one_that_had_it_is_gone_and_nobody_asks() -
     world.now += BY_DEFAULT.group_age
     idle(world)
     world.settle()
-    assert {name.deployment: group.transport for name, group in world.groups.items()} == {"other": "jaccl"}
+    assert {name.key.name: group.transport for name, group in world.groups.items()} == {"other": "jaccl"}
 
 
 def test_without_thunderbolt_everything_goes_on_over_the_network_and_status_says_why() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from reconciler.inventory.collector import OBSERVE_SECONDS_MAX
 from reconciler.resources import Manifest, ModelDeployment
-from reconciler.state import ReplicaId
+from reconciler.state import WorkloadId
 from reconciler.wire.launch import Phase
 from tests.simulation.world.pace import BUSY
 
@@ -33,21 +33,21 @@ class Availability:
     def __init__(self, world: World, violated: Callable[[str], None]) -> None:
         self._world = world
         self._violated = violated
-        self._served_at: dict[ReplicaId, float] = {}
+        self._served_at: dict[WorkloadId, float] = {}
         """When each replica was last seen to be well, or to be so no more."""
-        self._last: set[ReplicaId] = set()
-        self._taken: dict[ReplicaId, int] = {}
+        self._last: set[WorkloadId] = set()
+        self._taken: dict[WorkloadId, int] = {}
         """Those that a controller has taken out of service since, each with the epoch that it took."""
-        self._well_once: set[tuple[ReplicaId, int]] = set()
-        self._routed: set[tuple[ReplicaId, int]] = set()
+        self._well_once: set[tuple[WorkloadId, int]] = set()
+        self._routed: set[tuple[WorkloadId, int]] = set()
         """The epochs that the gateway was ever sent to: nobody misses another one."""
-        self._routes: dict[ReplicaId, int] = {}
-        self._let_go: set[tuple[ReplicaId, int]] = set()
+        self._routes: dict[WorkloadId, int] = {}
+        self._let_go: set[tuple[WorkloadId, int]] = set()
         """The epochs that are well, and to which the gateway is sent no more; enough others served when that was decided."""
-        self._befallen: dict[ReplicaId, float] = {}
+        self._befallen: dict[WorkloadId, float] = {}
         self._committed_at = -math.inf
 
-    def befallen(self, replica: ReplicaId, at: float) -> None:
+    def befallen(self, replica: WorkloadId, at: float) -> None:
         """Something was done to a replica for which its group may have to go, however many others serve."""
         self._befallen[replica] = at
 
@@ -94,13 +94,13 @@ class Availability:
         if lack and not befallen and (replica, rank.id.epoch) not in self._let_go:
             self._violated(f"{rank} on {rank.node} serves, and was asked to end while {lack}")
 
-    def replaced(self, replica: ReplicaId) -> None:
+    def replaced(self, replica: WorkloadId) -> None:
         """Another epoch of a replica is written: the one before goes, whatever befalls others in the meantime."""
         epoch = self._routes.get(replica)
         if epoch is not None and not self._lack_without(replica):
             self._let_go.add((replica, epoch))
 
-    def _lack_without(self, replica: ReplicaId) -> str:
+    def _lack_without(self, replica: WorkloadId) -> str:
         """Return how many serve beside a replica, and are to, where they are too few; empty where they are enough."""
         now = self._world.loop.now
         recent = now - self._committed_at < REASONS_KEPT_SECONDS
@@ -109,9 +109,7 @@ class Availability:
         left = {
             each
             for each, at in self._served_at.items()
-            if each.deployment == replica.deployment
-            and each not in {*self._taken, replica}
-            and now - at < NEWS_SECONDS
+            if each.key == replica.key and each not in {*self._taken, replica} and now - at < NEWS_SECONDS
         }
         names = sorted(map(str, left))
         return f"{names} serve besides: at least {least} are to" if len(left) < least else ""
@@ -135,10 +133,10 @@ class Availability:
             )
         )
 
-    def _least(self, manifests: tuple[Manifest, ...], replica: ReplicaId) -> int:
+    def _least(self, manifests: tuple[Manifest, ...], replica: WorkloadId) -> int:
         """So many replicas are to serve whatever is done; 0 where a replica is not wanted."""
         for each in manifests:
-            if isinstance(each, ModelDeployment) and each.metadata.name == replica.deployment:
+            if isinstance(each, ModelDeployment) and each.metadata.name == replica.key.name:
                 count, strategy = each.spec.replicas, each.spec.strategy
                 return strategy.least(count) if replica.index < count + strategy.extra(count) else 0
         return 0

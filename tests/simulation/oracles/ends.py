@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from reconciler.errors import ReconcilerError
 from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Node
-from reconciler.state import ReplicaId
+from reconciler.state import WorkloadId
 from reconciler.store.tables.incidents import IncidentFilter
 
 from .pruning import replica_of
@@ -42,7 +43,7 @@ def missing(world: World) -> str:
     return f"{sorted(map(str, memory.leaving))} are still leaving" if memory.leaving else ""
 
 
-def _misplaced(world: World, expected: set[ReplicaId]) -> str:
+def _misplaced(world: World, expected: AbstractSet[WorkloadId]) -> str:
     routed = world.routed()
     if set(routed) != expected:
         return f"routed are {sorted(map(str, routed))}, expected {sorted(map(str, expected))}"

@@ -12,7 +12,7 @@ from reconciler.planning.context.workload import hash_of
 from reconciler.planning.diagnosis.detectors import PANICS_MAX
 from reconciler.planning.recovery.diagnose import PROOFS_MAX
 from reconciler.resources import Manifest, Model, ModelDeployment, Node
-from reconciler.state import DeploymentName, MachineFacts, ObjectKey, ReplicaId
+from reconciler.state import DeploymentName, MachineFacts, ObjectKey, ReplicaId, WorkloadId
 from reconciler.status import Snapshots
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase, RankId
@@ -48,24 +48,24 @@ class Oracles:
     def __init__(self, world: World) -> None:
         self._world = world
         self.violations: list[str] = []
-        self.stops: Counter[ReplicaId] = Counter()
+        self.stops: Counter[WorkloadId] = Counter()
         """How often a rank of each replica was asked to end."""
-        self.formed: Counter[ReplicaId] = Counter()
+        self.formed: Counter[WorkloadId] = Counter()
         """How many epochs of each replica had a rank."""
-        self._written: dict[tuple[ReplicaId, int], float] = {}
+        self._written: dict[tuple[WorkloadId, int], float] = {}
         """When each epoch was written."""
-        self._newest: dict[ReplicaId, int] = {}
+        self._newest: dict[WorkloadId, int] = {}
         """The epoch of each replica that the store gave last."""
-        self._epochs: set[tuple[ReplicaId, int]] = set()
+        self._epochs: set[tuple[WorkloadId, int]] = set()
         self._newest_token: dict[str, int] = {}
         self._token_in_hand: dict[str, int] = {}
-        self._unwell: dict[ReplicaId, float] = {}
+        self._unwell: dict[WorkloadId, float] = {}
         self._requests: Counter[int] = Counter()
         self._revisions_since = 0.0
         self._begun: dict[Process, float] = {}
         self._reported: dict[Process, set[tuple[str, RankId]]] = {}
         """The ranks that each controller has heard of."""
-        self._drawn: dict[tuple[ReplicaId, int], tuple[Process, float]] = {}
+        self._drawn: dict[tuple[WorkloadId, int], tuple[Process, float]] = {}
         """Who wrote each epoch since the store was lost, and when."""
         self.pruning = Pruning(world, self.violated)
         self.availability = Availability(world, self.violated)
@@ -73,11 +73,11 @@ class Oracles:
         self.patience = Patience(world, self.violated)
         self.told = Told(world, self.violated)
         self.reached: Reached | None = None
-        self._gone: dict[tuple[ReplicaId, int], float] = {}
+        self._gone: dict[tuple[WorkloadId, int], float] = {}
         """When the first rank of an epoch ended."""
-        self._broken: Counter[tuple[ReplicaId, int]] = Counter()
+        self._broken: Counter[tuple[WorkloadId, int]] = Counter()
         """How many first completions of each epoch did not come."""
-        self._routed: dict[ReplicaId, int] = {}
+        self._routed: dict[WorkloadId, int] = {}
         self._holder: Process | None = None
         """Of the store: the controller that took it over last."""
 
@@ -131,7 +131,7 @@ class Oracles:
             return False
         return at - self._begun[by] >= LOST_AFTER_SECONDS
 
-    def drawn(self, epoch: tuple[ReplicaId, int], by: Process) -> None:
+    def drawn(self, epoch: tuple[WorkloadId, int], by: Process) -> None:
         """Since the store was lost, a controller has written an epoch."""
         self._drawn[epoch] = (by, self._world.loop.now)
 
@@ -168,7 +168,7 @@ class Oracles:
         """The gateway has new routes."""
         if by is not self._holder:
             self.violated(f"{by.name} has written routes, and {self._holder} had taken over")
-        seen: set[ReplicaId] = set()
+        seen: set[WorkloadId] = set()
         before, self._routed = self._routed, {}
         for route in routes.routes:
             for backend in route.backends:
@@ -185,7 +185,7 @@ class Oracles:
                 self._check_route(replica, backend.epoch)
         self.service.look()
 
-    def _check_route(self, replica: ReplicaId, epoch: int) -> None:
+    def _check_route(self, replica: WorkloadId, epoch: int) -> None:
         for rank in self._world.ranks():
             mixed = replica_of(rank.id) == replica and rank.id.epoch != epoch
             if mixed and rank.machine.reachable and rank not in self._world.strays:
@@ -242,7 +242,7 @@ class Oracles:
                 self._given(epoch, by)
         self.pruning.stored(label)
 
-    def _given(self, epoch: tuple[ReplicaId, int], by: Process | None) -> None:
+    def _given(self, epoch: tuple[WorkloadId, int], by: Process | None) -> None:
         """An epoch is written: what was known of a group that had the same before the store was lost is not of it."""
         self._written[epoch] = self._world.loop.now
         self.availability.replaced(epoch[0])
@@ -288,7 +288,7 @@ class Oracles:
         )
         return complete and suits(world.servable(), rank, [r.node for r in group])
 
-    def excuse(self, replica: ReplicaId, seconds: float = 0.0) -> None:
+    def excuse(self, replica: WorkloadId, seconds: float = 0.0) -> None:
         """Something was done to a replica for which its group may have to go."""
         self._unwell[replica] = self._world.loop.now + seconds
         self.availability.befallen(replica, self._unwell[replica])
@@ -329,14 +329,14 @@ class Oracles:
         self.pruning.excuse_all()
         self._revisions_since = self._world.loop.now + seconds
 
-    def _excused(self, replica: ReplicaId) -> bool:
+    def _excused(self, replica: WorkloadId) -> bool:
         since = max(self._unwell.get(replica, 0.0), self._revisions_since)
         return self._world.loop.now - since < REASONS_KEPT_SECONDS
 
 
 def _concerned(
     old: Manifest | None, new: Manifest | None, changed: Collection[ObjectKey]
-) -> Iterator[ReplicaId]:
+) -> Iterator[WorkloadId]:
     """The replicas of a deployment whose groups may end where this is what has changed."""
     known = [manifest for manifest in (old, new) if isinstance(manifest, ModelDeployment)]
     counts = (

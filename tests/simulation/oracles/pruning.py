@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from reconciler.resources import Manifest, Node
-from reconciler.state import DeploymentName, NodeName, ObjectKey, ReplicaId
+from reconciler.state import NodeName, ObjectKey, WorkloadId
+from reconciler.state.identity import workload_named
 from reconciler.wire.launch import RankId
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Pruning:
         self._violated = violated
         self._inventory: dict[ObjectKey, bool] = {}
         """The objects that the store has, and whether they are leaving."""
-        self._groups: dict[ReplicaId, tuple[NodeName, ...]] = {}
+        self._groups: dict[WorkloadId, tuple[NodeName, ...]] = {}
         self._lacked: dict[ObjectKey, float] = {}
         """When each object was not in the manifests last."""
 
@@ -60,7 +61,7 @@ class Pruning:
         if not leaving:
             self._violated(f"{key} is taken out of the inventory, and was not leaving")
 
-    def _released(self, replica: ReplicaId, members: tuple[NodeName, ...]) -> None:
+    def _released(self, replica: WorkloadId, members: tuple[NodeName, ...]) -> None:
         """A group may be let go of whose node is to be empty."""
         kept = {m.metadata.name for m in self._world.wanted() if isinstance(m, Node) and not m.spec.drain}
         served = self.wanted(replica.key) and replica in self._world.expected(self._world.wanted())
@@ -87,9 +88,9 @@ class Pruning:
             self._violated(f"the files of {id} are removed, and nothing newer of it is known")
 
 
-def replica_of(id: RankId) -> ReplicaId:
+def replica_of(id: RankId) -> WorkloadId:
     """The replica that a rank belongs to."""
-    return ReplicaId(DeploymentName(id.deployment), id.replica)
+    return workload_named(id.deployment, id.replica)
 
 
 def key_of(manifest: Manifest) -> ObjectKey:

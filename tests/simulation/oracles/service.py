@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from reconciler.state import ReplicaId
+from reconciler.state import WorkloadId
 from reconciler.wire.launch import Phase
 
 from .bounds import (
@@ -32,9 +32,9 @@ class Service:
         self._world = world
         self._violated = violated
         self._faults: list[tuple[float, str]] = []
-        self._out: dict[ReplicaId, float] = {}
+        self._out: dict[WorkloadId, float] = {}
         """Since when replicas are out of service that have been in it, and should be."""
-        self._known: set[ReplicaId] = set()
+        self._known: set[WorkloadId] = set()
         self.longest = 0.0
         """Seconds of the longest time out of service."""
 
@@ -55,9 +55,9 @@ class Service:
             elif replica in self._out:
                 self._judge(replica, self._out.pop(replica))
 
-    def served(self) -> set[ReplicaId]:
+    def served(self) -> set[WorkloadId]:
         """Return the replicas that are routed to and can answer."""
-        world, well = self._world, dict[tuple[ReplicaId, int], int]()
+        world, well = self._world, dict[tuple[WorkloadId, int], int]()
         for rank in world.ranks():
             if rank.phase == Phase.READY and not rank.stuck and not rank.stopped and rank.machine.reachable:
                 well[replica_of(rank.id), rank.id.epoch] = (
@@ -70,7 +70,7 @@ class Service:
             if well.get((replica, epoch), 0) == sizes.get((replica, epoch), -1)
         }
 
-    def _judge(self, replica: ReplicaId, since: float) -> None:
+    def _judge(self, replica: WorkloadId, since: float) -> None:
         now = self._world.loop.now
         self.longest = max(self.longest, now - since)
         if now - since > self.allowed(since, now):

@@ -28,6 +28,7 @@ from reconciler.state import (
     Observed,
     ObservedRank,
     ReplicaId,
+    WorkloadId,
 )
 from reconciler.status import model_routes, serving
 from reconciler.store import Store
@@ -68,7 +69,7 @@ def test_a_new_epoch_that_does_not_wait_for_the_end_of_the_old_one(monkeypatch: 
 
 
 def test_more_ranks_than_there_is_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    def plenty(ledger: Ledger, names: Iterable[NodeName], replacing: ReplicaId) -> dict[str, int]:
+    def plenty(ledger: Ledger, names: Iterable[NodeName], replacing: WorkloadId) -> dict[str, int]:
         return {ledger.hosts[name]: 2**60 for name in names}
 
     monkeypatch.setattr(Ledger, "free_by_host", plenty)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
 from reconciler.planning.transport import fallback
-from reconciler.state import RefusedBecause, ReplicaId
+from reconciler.state import RefusedBecause, WorkloadId
 from tests.simulation.oracles.ends import Ending, check_person_incidents, compare, ending, missing
 from tests.simulation.world.pace import CALM, QUIET
 from tests.simulation.world.rest import rest
@@ -40,8 +40,8 @@ class Verdict:
     trace_hash: str
     hit: list[tuple[int, str, str]]
     notes: list[str] = field(repr=False, default_factory=list)
-    stops: dict[ReplicaId, int] = field(default_factory=dict)
-    formed: dict[ReplicaId, int] = field(default_factory=dict)
+    stops: dict[WorkloadId, int] = field(default_factory=dict)
+    formed: dict[WorkloadId, int] = field(default_factory=dict)
     ending: Ending = field(repr=False, default_factory=dict)
     """What the world came to; empty where it came to no rest."""
     reached: list[str] = field(default_factory=list)

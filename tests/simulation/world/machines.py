@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reconciler.agent.server import Agent
 from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
-from reconciler.state import MachineFacts, PortFacts, ReplicaId
+from reconciler.state import MachineFacts, PortFacts, WorkloadId
 from reconciler.wire.launch import RankId
 
 from .host import SimHost
@@ -62,7 +62,7 @@ class Machine:
         self.load_seconds = LOAD_SECONDS
         self.panics = 0
         """Reports of the last hour."""
-        self.panicked: set[ReplicaId] = set()
+        self.panicked: set[WorkloadId] = set()
         """Whose ranks were here when it panicked last, and nothing has changed since their groups were formed."""
         self.probes_late = 0.0
         """How many seconds each round of its probes takes beyond what it takes elsewhere."""

@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
-from reconciler.state import Attempt, DeploymentName, NodeName, ObjectKey, ReplicaId
+from reconciler.state import Attempt, DeploymentName, NodeName, ObjectKey, WorkloadId
+from reconciler.state.identity import workload_named
 from reconciler.state.rollback import Rollback
 from reconciler.store.schema import migrate
 from reconciler.store.tables.attempts import Attempts
@@ -53,19 +54,19 @@ class Stored:
         """Everything as it was when a copy was made."""
         kept.backup(self._connection)
 
-    def attempts(self) -> Mapping[ReplicaId, tuple[Attempt, ...]]:
+    def attempts(self) -> Mapping[WorkloadId, tuple[Attempt, ...]]:
         """The formings that the store knows of."""
         return Attempts(self._connection).all()
 
-    def epochs(self) -> dict[ReplicaId, int]:
+    def epochs(self) -> dict[WorkloadId, int]:
         """The latest epoch of each replica."""
         rows = self._connection.execute("SELECT deployment, replica, last FROM epochs")
-        return {ReplicaId(DeploymentName(row[0]), row[1]): row[2] for row in rows}
+        return {workload_named(row[0], row[1]): row[2] for row in rows}
 
-    def groups(self) -> dict[ReplicaId, tuple[NodeName, ...]]:
+    def groups(self) -> dict[WorkloadId, tuple[NodeName, ...]]:
         """The nodes of each group."""
         rows = self._connection.execute("SELECT deployment, replica, members FROM groups")
-        return {ReplicaId(DeploymentName(row[0]), row[1]): tuple(json.loads(row[2])) for row in rows}
+        return {workload_named(row[0], row[1]): tuple(json.loads(row[2])) for row in rows}
 
     def rollbacks(self) -> Mapping[DeploymentName, Rollback]:
         """What was taken back, of each deployment; nothing while nobody has opened the store since it was lost."""

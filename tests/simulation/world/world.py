@@ -28,7 +28,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.planning.recovery.rollback import ATTEMPTS_MAX
 from reconciler.planning.rollout import specs
 from reconciler.resources import Manifest, ModelDeployment
-from reconciler.state import DeploymentName, Memory, ReplicaId
+from reconciler.state import DeploymentName, Memory, ReplicaId, WorkloadId
 from reconciler.state.formed_spec import FormedSpec
 from reconciler.store import Store
 from reconciler.wire.generation import Routes
@@ -126,7 +126,7 @@ class World:
         """How many ranks of each deployment a signal has ended."""
         self.refused_batch = 0
         """Ranks with this batch end instead of loading."""
-        self.unservable: set[ReplicaId] = set()
+        self.unservable: set[WorkloadId] = set()
         """What cannot be served as things are."""
         self.store_lost = False
         self.persons: set[tuple[str, str]] = set()
@@ -475,9 +475,9 @@ class World:
         except ReconcilerError:
             return None
 
-    def routed(self) -> dict[ReplicaId, int]:
+    def routed(self) -> dict[WorkloadId, int]:
         """The epoch to which each replica is routed."""
-        found: dict[ReplicaId, int] = {}
+        found: dict[WorkloadId, int] = {}
         for route in self.routes.routes if self.routes else ():
             for backend in route.backends:
                 found[ReplicaId(DeploymentName(route.model), backend.replica)] = backend.epoch

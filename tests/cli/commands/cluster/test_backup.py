@@ -26,7 +26,7 @@ import pytest
 
 from reconciler.bootstrap import Home, swap
 from reconciler.source.git.repository import OPERATIONS, ClusterRepo
-from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId
+from reconciler.state import Attempt, DeploymentName, GroupRecord, NodeName, ReplicaId, WorkloadId
 from reconciler.store import Store
 from tests.cli.conftest import Cli, Result
 
@@ -53,7 +53,7 @@ def head(home: Path) -> str:
     return found
 
 
-def groups(home: Path) -> dict[ReplicaId, GroupRecord]:
+def groups(home: Path) -> dict[WorkloadId, GroupRecord]:
     store = Store(home / "store.db")
     try:
         return store.groups()
