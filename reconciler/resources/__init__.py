@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from .deployment import RANKS_MAX, Embedding, Growth, Health, ModelDeployment, Parallelism, RopeScaling
     from .fabric import Addressing, End, Fabric, FabricSpec, Link, link_between
     from .gateway import Gateway
+    from .job import Job, JobFile, JobSpec
     from .kinds import KINDS
-    from .node import LOCAL, Access, Node, NodeSpec, SshAccess
+    from .node import LOCAL, Access, Jobs, Node, NodeSpec, SshAccess
     from .notifier import Notifier, Webhook, is_loopback
     from .weights import HuggingFace, Model, ModelSource, TokenRef, uncommitted
 
@@ -36,6 +37,10 @@ __all__ = [
     "Growth",
     "Health",
     "HuggingFace",
+    "Job",
+    "JobFile",
+    "JobSpec",
+    "Jobs",
     "Link",
     "Manifest",
     "Metadata",

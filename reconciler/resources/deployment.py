@@ -19,7 +19,7 @@ from reconciler.wire.launch import MAX_STALL_SECONDS
 from reconciler.wire.sampling import COUNT_MAX, PATTERN_MAX
 
 from .base import Bytes, Manifest, Name, Seconds, Strict
-from .scheduling import Placement
+from .scheduling import Placement, Priority
 from .strategy import Strategy
 
 RANKS_MAX = 64
@@ -293,6 +293,11 @@ class ModelDeploymentSpec(Strict):
     health: Health = Health.by_default()
     growth: Growth = Growth.by_default()
     strategy: Strategy = Strategy.by_default()
+    priority: Priority = 0
+    """Order in which nodes are given to deployments and jobs that wait for them: higher ones come first."""
+    preemptible: bool = False
+    """A Job of a higher priority with `preempt` may take the nodes. Then requests are finished first, and the groups are
+    formed again after the job."""
     paused: bool = False
     """Let changes of the spec wait. Running groups continue, and a group that ends is formed again as it was.
     `reconciler rollout pause` and `resume` set it."""

@@ -164,6 +164,26 @@ class Repair(Strict):
     """Allow restarts although FileVault is on. Somebody, or something, must unlock the disk afterwards."""
 
 
+class JobsAllowed(Strict):
+    """The jobs that may run on a node, and the user that runs them."""
+
+    paths: Annotated[
+        tuple[Annotated[str, StringConstraints(min_length=1, max_length=512)], ...],
+        Field(min_length=1, max_length=64),
+    ]
+    """Paths in the cluster repository; `*` and `?` stand for other characters. Only Jobs whose manifests are there may
+    run, such as `jobs/*`."""
+    user: Annotated[str, USER.field()] | None = None
+    """User on the machine that runs the jobs. Unset: the user of the agent, whose files they can then read."""
+
+
+class Jobs(Strict):
+    """Permission to run jobs."""
+
+    allow: JobsAllowed
+    """The jobs that may run."""
+
+
 class NodeSpec(Access):
     """A machine that can run ranks."""
 
@@ -181,6 +201,9 @@ class NodeSpec(Access):
     """Time for which the node may be silent before its groups are formed elsewhere, at least 1s. Meanwhile they get no
     requests."""
     repair: Repair = Repair.by_default()
+    jobs: Literal["deny"] | Jobs = "deny"
+    """Jobs that may run here. A Job is code: whoever may push to these paths of the cluster repository can run any program
+    on the machine. `deny`: none."""
     reboot_from: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
     """Id of the boot that should end: while the machine runs in it, the machine is drained and restarted, one machine
     at a time. In any other boot this has no effect. `reconciler reboot` sets it."""

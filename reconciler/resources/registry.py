@@ -52,6 +52,7 @@ SPECS = (
         "sync_window",
         "times in which changes may apply",
     ),
+    KindSpec("Job", "jobs", ("job",), "job", "a program that runs on several nodes until it ends"),
 )
 """Every kind, in the order of lists."""
 PLURALS = {spec.name: spec.plural for spec in SPECS}

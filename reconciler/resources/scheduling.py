@@ -11,6 +11,8 @@ from .base import LABEL_KEY, LABEL_VALUE, Strict
 _Key = Annotated[str, LABEL_KEY.field()]
 _Value = Annotated[str, LABEL_VALUE.field()]
 Effect = Literal["NoSchedule"]
+Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+"""One scale for deployments and jobs: higher ones come first."""
 
 
 class Taint(Strict):

@@ -5,75 +5,20 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from datetime import UTC, datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field
 
-from .base import NAMES, TYPE, Manifest, Seconds, Strict
+from .base import NAMES, Manifest, Seconds, Strict
+from .schedules import Cron, TimeZone, next_begin
 from .verbs import WINDOWED
 
-CRON_FIELDS = "minute, hour, day of the month, month and day of the week"
 SECONDS_MIN = 60.0
 BEGINNINGS_MAX = 200
 """Most beginnings to follow, each of which may begin before the one before it ends."""
-_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-_CHANGE_MAX = timedelta(hours=3)
-"""Clocks change by less: in most places by one hour, on Lord Howe Island by half of one, at Troll by two."""
-
-
-def _cron(text: str) -> str:
-    if len(text.split()) != len(CRON_FIELDS.replace(" and ", ", ").split(", ")):
-        raise ValueError(f'expected the five fields of cron, {CRON_FIELDS}, such as "0 8 * * 1-5"')
-    try:
-        next(CronSim(text, _EPOCH))
-    except CronSimError as error:
-        field = str(error).removeprefix("Bad ")
-        raise ValueError(f'expected five fields of cron such as "0 8 * * 1-5": wrong {field}') from None
-    except StopIteration:
-        raise ValueError("this schedule never begins: no year has such a day") from None
-    return text
-
-
-def _zone(name: str) -> str:
-    try:
-        _time_zone(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        near = difflib.get_close_matches(name, sorted(available_timezones()), n=1, cutoff=0.6)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f'expected an IANA time zone such as "Europe/Berlin"{hint}') from None
-    return name
-
-
-def _time_zone(name: str) -> tzinfo:
-    return UTC if name == "UTC" else ZoneInfo(name)  # UTC is known also where the system has no zones
-
-
-def _shown(moment: float, zone: tzinfo) -> datetime:
-    """Return the time that clocks show, without the zone."""
-    return datetime.fromtimestamp(moment, zone).replace(tzinfo=None)
-
-
-def _change(moment: float, zone: tzinfo) -> timedelta:
-    """Return by how much clocks may change shortly before or after a moment."""
-    around = _CHANGE_MAX.total_seconds()
-    before, after = (datetime.fromtimestamp(moment + by, zone).utcoffset() for by in (-around, around))
-    return timedelta() if before == after else _CHANGE_MAX
-
-
-def _moments(shown: datetime, zone: tzinfo, *, repeats: bool) -> list[float]:
-    """Return when clocks show a time, in seconds since the Unix epoch. With ``repeats``, a time that they show twice
-    counts twice, and a skipped one never; without, the first counts, and the end of the skip."""
-    first, second = (shown.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
-    if _shown(first, zone) == shown:
-        return [first, second] if repeats and second > first else [first]
-    return [] if repeats else _moments(shown + timedelta(minutes=1), zone, repeats=False)
 
 
 def _long_enough(seconds: float) -> float:
@@ -95,13 +40,11 @@ class SyncWindowSpec(Strict):
     kind: Literal["allow", "deny"]
     """`deny`: within the window, changes wait. `allow`: changes wait while no `allow` window for the object is open.
     `deny` wins."""
-    schedule: Annotated[
-        str, StringConstraints(max_length=128), AfterValidator(_cron), Field(json_schema_extra={TYPE: "cron"})
-    ]
+    schedule: Cron
     """When the window begins: the five fields of cron, in the time of `timeZone`."""
     duration: Annotated[Seconds, AfterValidator(_long_enough)]
     """Length of the window, at least `1m`. Elapsed time counts, also when clocks change meanwhile."""
-    time_zone: Annotated[str, StringConstraints(max_length=64), AfterValidator(_zone)] = "UTC"
+    time_zone: TimeZone = "UTC"
     """The IANA name of the time zone of `schedule`."""
     deployments: _Patterns = ()
     """Deployments that the window is for, by name; `*` and `?` stand for other characters. Changes of the Models that
@@ -134,25 +77,8 @@ class SyncWindowSpec(Strict):
         return labelled or any(fnmatchcase(manifest.metadata.name, pattern) for pattern in patterns)
 
     def next_begin(self, after: float) -> float:
-        """Return when it begins next, later than ``after``, in seconds since the Unix epoch; infinite if never.
-
-        The schedule is matched without a zone, because CronSim 2.8 loses a beginning where clocks change by half an
-        hour. As in Debian's cron, a fixed time that clocks skip counts at the skip, and one that they show twice counts
-        once. A schedule that repeats within a day begins at both, and never at a skipped time.
-        """
-        zone = _time_zone(self.time_zone)
-        begin = math.inf
-        for shown in CronSim(self.schedule, _shown(after, zone) - _change(after, zone)):
-            if begin < math.inf and shown > _shown(begin, zone) + _change(begin, zone):
-                break
-            for moment in _moments(shown, zone, repeats=self._repeats):
-                begin = min(begin, moment) if moment > after else begin
-        return begin
-
-    @property
-    def _repeats(self) -> bool:
-        """Return whether it begins every few minutes or hours, and not at fixed times."""
-        return any(part.startswith("*") for part in self.schedule.split()[:2])
+        """Return when it begins next, later than ``after``, in seconds since the Unix epoch; infinite if never."""
+        return next_begin(self.schedule, self.time_zone, after)
 
     def is_open(self, now: float) -> bool:
         """Return whether the window is open at ``now``."""

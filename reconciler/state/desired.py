@@ -7,12 +7,22 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from reconciler.errors import few_names, on_one_line
-from reconciler.resources import Access, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
+from reconciler.resources import (
+    Access,
+    Fabric,
+    Gateway,
+    Job,
+    Manifest,
+    Model,
+    ModelDeployment,
+    Node,
+    Notifier,
+)
 from reconciler.resources.operation import Operation, written_moment
 
 from .answers import Asked
 from .held_changes import HeldChanges
-from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId
+from .identity import DeploymentName, JobName, NodeName, ObjectKey, ReplicaId
 from .operations import Effect
 
 
@@ -108,7 +118,7 @@ def abbreviated(revision: str) -> str:
     return revision[:10] if len(revision) == 40 else revision
 
 
-PLANNED = (Node, Fabric, Model, ModelDeployment, Gateway, Notifier)
+PLANNED = (Node, Fabric, Model, ModelDeployment, Job, Gateway, Notifier)
 """The kinds that have their own field in ``Desired``."""
 
 
@@ -121,6 +131,7 @@ class Desired(Asked):
     fabrics: Mapping[str, Fabric] = field(default_factory=dict)
     models: Mapping[str, Model] = field(default_factory=dict)
     deployments: Mapping[DeploymentName, ModelDeployment] = field(default_factory=dict)
+    jobs: Mapping[JobName, Job] = field(default_factory=dict)
     gateway: Gateway | None = None
     notifiers: Mapping[str, Notifier] = field(default_factory=dict)
     others: Mapping[ObjectKey, Manifest] = field(default_factory=dict)
@@ -154,6 +165,7 @@ class Desired(Asked):
             deployments={
                 DeploymentName(m.metadata.name): m for m in manifests if isinstance(m, ModelDeployment)
             },
+            jobs={JobName(m.metadata.name): m for m in manifests if isinstance(m, Job)},
             gateway=gateways[0] if gateways else None,
             notifiers={m.metadata.name: m for m in manifests if isinstance(m, Notifier)},
             others={ObjectKey.of(m): m for m in manifests if not isinstance(m, PLANNED)},
@@ -170,7 +182,7 @@ class Desired(Asked):
     @cached_property
     def _objects(self) -> dict[ObjectKey, Manifest]:
         manifests: list[Manifest] = [*self.nodes.values(), *self.fabrics.values()]
-        manifests += [*self.models.values(), *self.deployments.values()]
+        manifests += [*self.models.values(), *self.deployments.values(), *self.jobs.values()]
         if self.gateway is not None:
             manifests.append(self.gateway)
         manifests += self.notifiers.values()

@@ -13,7 +13,8 @@ from reconciler.wire.launch import RankId
 from .faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
 from .formed_spec import FormedSpec
 from .formed_under import NO_FACTS, Facts
-from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId, WorkloadId, rank_id
+from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId, RunId, WorkloadId, rank_id
+from .jobs import Run
 from .machine.gateways import GatewaysInForce
 from .machine.runtimes import Runtimes
 from .reports.notification import Delivery
@@ -174,6 +175,8 @@ class Stored:
     """The last restart of each machine that this cluster ever had."""
     rollbacks: Mapping[DeploymentName, Rollback] = field(default_factory=dict)
     """The last spec that did not come up in each deployment, whether it is still wanted or not."""
+    runs: Mapping[RunId, Run] = field(default_factory=dict)
+    """The runs of jobs, those that have ended too."""
 
 
 @dataclass(frozen=True)

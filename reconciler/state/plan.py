@@ -11,6 +11,7 @@ from reconciler.wire.launch import LaunchSpec, RankId
 from .cause import Cause, RefusedBecause
 from .faults import Attempt, FaultClass, Quarantine, Suspicion, Symptom, TransportFailure, Trouble, told
 from .identity import NodeName, ObjectKey, ReplicaId, WorkloadId
+from .job_steps import RunStep
 from .machine.links import Cabling
 from .machine.weights import FetchWeights, RemoveWeights
 from .memory import GroupRecord
@@ -285,7 +286,7 @@ class RemoveObject:
 
 Step = (
     AdoptGroup | AllocateEpoch | StartRank | StopRank | ContinueRank | ForgetRank | ProveGroup | FreeTransport
-    | ReleaseReplica | NodeStep | FetchWeights | RemoveWeights | SetBack | RemoveObject
+    | ReleaseReplica | NodeStep | FetchWeights | RemoveWeights | SetBack | RemoveObject | RunStep
 )  # fmt: skip
 
 

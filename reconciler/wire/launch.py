@@ -88,8 +88,64 @@ class RopeScaling:
 
 
 @dataclasses.dataclass(frozen=True)
+class JobFile:
+    """A file for the working directory of a job's rank."""
+
+    name: str
+    """Without folders."""
+    data: str
+    """Content, in base64."""
+    executable: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class JobLimits:
+    """The limits of a job's rank."""
+
+    disk_bytes: int
+    output_bytes: int
+    open_files: int
+    processes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MpiConfig:
+    """The way in which rank 0 starts an MPI program on the nodes of all ranks."""
+
+    mpirun: str
+    options: Tuple[str, ...]
+    processes: int
+    """On each node."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JobConfig:
+    """The part of a rank's configuration that only a job has."""
+
+    command: Tuple[str, ...]
+    """The program and its arguments."""
+    env: Mapping[str, str]
+    """The variables of the manifest."""
+    files: Tuple[JobFile, ...]
+    artifacts: Tuple[str, ...]
+    """Patterns of paths in the working directory that are fetched after its end."""
+    python: str
+    """Absolute path of the interpreter of the node's runtime."""
+    grace_seconds: float
+    """Time between SIGTERM and SIGKILL of the program."""
+    limits: JobLimits
+    user: str = ""
+    """The user that runs the program; empty for the agent's own."""
+    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """Variables whose values the manifest only refers to."""
+    mpi: Optional[MpiConfig] = None
+    """None for a program that runs once for each rank."""
+
+
+@dataclasses.dataclass(frozen=True)
 class RankConfig:
-    """The complete configuration of a rank: the contents of its ``config.json``."""
+    """The complete configuration of a rank: the contents of its ``config.json``. With ``job``, the fields about models and
+    requests are empty."""
 
     id: RankId
     size: int
@@ -139,6 +195,8 @@ class RankConfig:
     """Used instead of the scaling in the model's own ``config.json``; None: that one."""
     pooling: Optional[Pooling] = None
     """Set if the model is for embeddings by its manifest; None: as its files say."""
+    job: Optional[JobConfig] = None
+    """Set for the rank of a job."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +208,7 @@ class LaunchSpec:
     env: Mapping[str, str]
     config: RankConfig
     group: str
-    """Spec hash of the deployment that this rank was started for (model, sharding, serving)."""
+    """Hash of the spec that this rank was started for: of a deployment with its model, or of a job."""
     memory_bytes: int = 0
     """Memory that the rank is charged for as long as it may live."""
     spare: bool = False
