@@ -27,7 +27,7 @@ from reconciler.state import (
     Waiting,
     WaitingFor,
 )
-from reconciler.state.job_steps import CreateRun, EndAttempt, SuspendRun
+from reconciler.state.job_steps import CreateRun, EndAttempt, RunStep, SuspendRun
 from reconciler.state.jobs import AttemptEnd, Run, RunEnd, RunReason, RunResult
 from reconciler.state.reports.status import ObjectStatus
 from reconciler.status import Snapshots, event, transitions
@@ -178,7 +178,7 @@ def test_nothing_of_its_status_changes_while_it_runs_on() -> None:
 
 
 def test_steps_about_runs_are_events_and_failures_are_warnings() -> None:
-    kinds = [
+    kinds: list[tuple[RunStep, str, bool]] = [
         (CreateRun(run(), "it is new"), "RunCreated", False),
         (EndAttempt(run(1, good_attempt(1))), "AttemptEnded", False),
         (EndAttempt(run(1, failed_attempt(1))), "AttemptEnded", True),
