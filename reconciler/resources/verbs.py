@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-NODE, DEPLOYMENT, CLUSTER_KIND, REVISION_KIND = "Node", "ModelDeployment", "Cluster", "Revision"
+NODE, DEPLOYMENT, JOB, CLUSTER_KIND, REVISION_KIND = "Node", "ModelDeployment", "Job", "Cluster", "Revision"
 UNDO = "undo"
 """The command that ends operations by their names."""
 
@@ -102,11 +102,18 @@ VERBS: Mapping[str, VerbSpec] = {
         windowed=True,
     ),
     "restart": VerbSpec(
-        (DEPLOYMENT,),
+        (DEPLOYMENT, JOB),
         sets=_restarted,
         ended_by="",
         windowed=True,
-        means="Every group is formed again, as the strategy of the deployment allows.",
+        means="A deployment forms every group again, as its strategy allows. A job runs again.",
+    ),
+    "cancel": VerbSpec(
+        (JOB,),
+        "run",
+        sets=lambda wish, asked: {"cancelled_run": max(wish.cancelled_run or 0, asked.run)},
+        ended_by="",
+        means="The run ends, and does not begin again.",
     ),
     "scale": VerbSpec(
         (DEPLOYMENT,),
