@@ -167,7 +167,9 @@ def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], 
         raise click.UsageError("expected KIND/NAME..., KIND NAME..., KIND --all or KIND -l SELECTOR")
     if not goals:
         if any(choice.kind != "Job" for choice in chosen):
-            raise click.UsageError("say what to wait for, such as --for=condition=Ready")
+            raise click.UsageError(
+                "Missing option '--for', such as --for=condition=Ready; only jobs have a default"
+            )
         goals = (_parse_goal(COMPLETE),)
     waited = _WaitState(goals, _targets(settings, chosen, how["selector"], goals))
     deadline = time.monotonic() + (WEEK_SECONDS if how["timeout"] < 0 else how["timeout"])
