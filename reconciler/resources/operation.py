@@ -92,7 +92,7 @@ class OperationSpec(Strict):
 
     verb: Verb
     """Action. For a Node: `cordon`, `drain`, `reboot`. For a ModelDeployment: `restart`, `scale`, `pause`, `resume`.
-    For a Job: `restart`, `cancel`. For a Node or a ModelDeployment, a Model or the Cluster: `suspend`. For the Cluster: `stop`. For a held Revision: `approve`. For a
+    For a Job: `restart`, `cancel`. For any of these, a Model or the Cluster: `suspend`. For the Cluster: `stop`. For a held Revision: `approve`. For a
     SyncWindow: `override`, which lets all changes in meanwhile."""
     target: Target
     by: Annotated[str, StringConstraints(min_length=1, max_length=320), AfterValidator(_one_line)]
@@ -106,11 +106,11 @@ class OperationSpec(Strict):
     replicas: Annotated[int | None, Field(ge=0, le=REPLICAS_MAX, validate_default=True)] = None
     """`scale`: the number of replicas, instead of the manifest's."""
     run: Annotated[int | None, Field(ge=1, validate_default=True)] = None
-    """`cancel`: runs up to this number end."""
+    """`cancel`: the number of the run that ends, with all earlier ones."""
     boot: Annotated[str | None, Field(min_length=1, max_length=128, validate_default=True)] = None
     """`reboot`: id of the boot that should end."""
     over: Annotated[str | None, Field(min_length=1, max_length=64, validate_default=True)] = None
-    """`approve`: the revision that was in force then. The approval covers the removals compared with it."""
+    """`approve`: the revision that was in force then. The approval covers the removals and jobs compared with it."""
     manifest: Annotated[dict[str, Any] | None, Field(validate_default=True)] = None
     """`suspend` of an object: the manifest that stays in force for it."""
 

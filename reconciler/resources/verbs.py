@@ -58,6 +58,10 @@ def _later(wish: str | None, asked: Any) -> str:
     return wish if wished >= asked.at else written
 
 
+def _cancelled(wish: Any, asked: Any) -> Mapping[str, Any]:
+    return {"cancelled_run": max(asked.run, wish.cancelled_run or 0)}
+
+
 def _resumed(wish: Any, asked: Any) -> Mapping[str, Any]:
     """Return the fields by which changes go on; canaries from before the operation need not serve any longer."""
     strategy, canary = wish.strategy, wish.strategy.canary
@@ -71,7 +75,7 @@ def _resumed(wish: Any, asked: Any) -> Mapping[str, Any]:
 
 VERBS: Mapping[str, VerbSpec] = {
     "suspend": VerbSpec(
-        (CLUSTER_KIND, DEPLOYMENT, "Model", NODE),
+        (CLUSTER_KIND, DEPLOYMENT, "Model", NODE, JOB),
         "manifest",
         ended_by="resume",
         word="suspended",
@@ -106,14 +110,14 @@ VERBS: Mapping[str, VerbSpec] = {
         sets=_restarted,
         ended_by="",
         windowed=True,
-        means="A deployment forms every group again, as its strategy allows. A job runs again.",
+        means="Every group of a deployment is formed again, as its strategy allows. A job runs once more.",
     ),
     "cancel": VerbSpec(
         (JOB,),
         "run",
-        sets=lambda wish, asked: {"cancelled_run": max(wish.cancelled_run or 0, asked.run)},
+        sets=_cancelled,
         ended_by="",
-        means="The run ends, and does not begin again.",
+        means="The run ends, and does not begin again. A schedule goes on.",
     ),
     "scale": VerbSpec(
         (DEPLOYMENT,),
