@@ -6,7 +6,7 @@ import math
 
 from reconciler.resources import Job
 from reconciler.resources.schedules import next_begin
-from reconciler.state import GroupRecord, JobName, Observed
+from reconciler.state import GroupRecord, JobName, Observed, WaitingFor
 from reconciler.state.identity import ObjectKey, RunId
 from reconciler.state.job_steps import CreateRun
 from reconciler.state.jobs import COUNTED, Run, RunAttempt, RunResult
@@ -55,7 +55,8 @@ class _Fields(objects.JobSummary):
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
     """Return ready for a job that runs, has succeeded, or ended or waits as a person has asked."""
     job, newest = snapshots.desired.jobs[JobName(name)], _newest(name, snapshots)
-    runs = [_run(run, job, snapshots) for run in runs_of(JobName(name), snapshots)[-RUNS_SHOWN:]]
+    known = snapshots.memory.runs_of(JobName(name))
+    runs = [_run(run, job, snapshots) for run in known[-RUNS_SHOWN:]]
     state = _state(newest, job, snapshots)
     extra = _fields(job, state, runs if newest is not None else [], snapshots.now)
     extra["run"], extra["runs"] = runs[-1]["run"] if runs else 0, runs
@@ -91,11 +92,6 @@ def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
     )
 
 
-def runs_of(job: JobName, snapshots: Snapshots) -> list[Run]:
-    """Return the runs of a job, oldest first."""
-    return sorted((run for id, run in snapshots.memory.runs.items() if id.job == job), key=lambda run: run.id)
-
-
 def exit_text(ended: Exit | None) -> str | None:
     """Return an end as Slurm writes it, ``code:signal``; None if it is not known."""
     return None if ended is None else f"{ended.code or 0}:{ended.signal or 0}"
@@ -107,7 +103,7 @@ def exit_text(ended: Exit | None) -> str | None:
 def _newest(name: str, snapshots: Snapshots) -> Run | None:
     """Return the newest run; None if there is none, or a newer one is about to begin, or cannot."""
     job, memory, plan = JobName(name), snapshots.memory, snapshots.plan
-    runs = runs_of(job, snapshots)
+    runs = memory.runs_of(job)
     last = runs[-1].id.index if runs else 0
     planned = [step.id for step in plan.steps if isinstance(step, CreateRun)]
     named = [each.workload for each in plan.waiting] + [each.workload for each in plan.refused]
@@ -123,9 +119,22 @@ def _state(run: Run | None, job: Job, snapshots: Snapshots) -> str:
         return JobState.SCHEDULED if job.spec.schedule else JobState.PENDING
     if run.ended is not None:
         return run.ended.result.value
-    if run.id in snapshots.memory.groups:
+    if _runs(run, snapshots):
         return JobState.RUNNING
     return JobState.SUSPENDED if run.suspended_at is not None or job.spec.suspend else JobState.PENDING
+
+
+_UNKNOWN = (WaitingFor.AGENT, WaitingFor.OBSERVATION, WaitingFor.STEP)
+"""Waits that tell nothing of whether ranks run."""
+
+
+def _runs(run: Run, snapshots: Snapshots) -> bool:
+    """Return whether an attempt runs. One that was placed may still wait, such as after a failure, or for others to leave."""
+    record = snapshots.memory.groups.get(run.id)
+    if record is None:
+        return False
+    own = (each.reason for each in snapshots.plan.waiting if each.workload == run.id)
+    return bool(snapshots.observed.group(record)) or all(reason in _UNKNOWN for reason in own)
 
 
 def _sentence(run: Run, state: str, snapshots: Snapshots) -> str:
@@ -135,13 +144,14 @@ def _sentence(run: Run, state: str, snapshots: Snapshots) -> str:
         verb = {RunResult.SUCCEEDED: "has succeeded", RunResult.FAILED: "has failed"}
         said = verb.get(run.ended.result, "was cancelled")
         return f"{said}: {run.ended.text}" if run.ended.text else said
-    if record is not None:
+    if record is not None and state == JobState.RUNNING:
         return f"runs on {', '.join(record.members)}"
     if state == JobState.SUSPENDED:
         return "is suspended"
     if run.attempts:
         return f"waits for its next attempt: {run.attempts[-1].text}"
-    return "waits for its nodes"
+    on = f" {', '.join(record.members)}" if record is not None else ""
+    return f"waits for its nodes{on}"
 
 
 def _fields(job: Job, state: str, runs: list[_Run], now: float) -> _Fields:
@@ -168,7 +178,8 @@ def _run(run: Run, job: Job, snapshots: Snapshots) -> _Run:
     record, ended = snapshots.memory.groups.get(run.id), run.ended
     attempts = [_ended(number, each) for number, each in enumerate(run.attempts, 1)]
     if record is not None:
-        attempts.append(_running(len(attempts) + 1, record, snapshots.observed))
+        unseen = Phase.STARTING if _runs(run, snapshots) else objects.WAITING
+        attempts.append(_running(len(attempts) + 1, record, snapshots.observed, unseen))
     state = _state(run, job, snapshots)
     took = round(ended.at - run.started_at, 3) if ended and run.started_at is not None else None
     return {
@@ -224,14 +235,14 @@ def _ended(number: int, attempt: RunAttempt) -> _Attempt:
     }
 
 
-def _running(number: int, record: GroupRecord, observed: Observed) -> _Attempt:
-    """Return the attempt that has not ended."""
+def _running(number: int, record: GroupRecord, observed: Observed, unseen: str) -> _Attempt:
+    """Return the attempt that has not ended. ``unseen``: the phase of ranks that no node has reported."""
     seen = observed.group(record)
     ranks: list[objects.JobRank] = [
         {
             "rank": rank,
             "node": node,
-            "phase": seen[rank].report.phase if rank in seen else Phase.STARTING,
+            "phase": seen[rank].report.phase if rank in seen else unseen,
             "exit": exit_text(seen[rank].report.exit) if rank in seen else None,
             "text": seen[rank].report.detail if rank in seen else "",
         }

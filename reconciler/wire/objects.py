@@ -613,13 +613,17 @@ class JobState:
     ENDED = (SUCCEEDED, FAILED, CANCELLED)
 
 
+WAITING = "waiting"
+"""The phase of a rank whose attempt was placed, and waits to start."""
+
+
 class JobRank(TypedDict):
     """A rank of an attempt."""
 
     rank: int
     node: str
     phase: str
-    """``ready`` once its program runs; ``exited``."""
+    """``waiting`` before its start; ``ready`` once its program runs; ``exited``."""
     exit: str | None
     """Its exit as ``code:signal``; None while it runs, and if it is not known."""
     text: str

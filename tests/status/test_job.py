@@ -207,3 +207,22 @@ def test_ranks_of_a_running_attempt_are_told_as_they_are_seen() -> None:
     assert [(rank["node"], rank["phase"]) for rank in only["attempts"][0]["ranks"]] == [
         (node, "starting") for node in NODES
     ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        (WaitingFor.BACK_OFF, "Pending"),
+        (WaitingFor.LEFTOVERS, "Pending"),
+        (WaitingFor.AGENT, "Running"),
+        (WaitingFor.STEP, "Running"),
+    ],
+)
+def test_an_attempt_that_was_placed_and_waits_does_not_run_yet(reason: WaitingFor, state: str) -> None:
+    again = run(1, failed_attempt(1))
+    seen = found(
+        again, group=record(1, 2), waiting=(Waiting(KEY, reason, "later", workload=RunId(TRAIN, 1)),)
+    ).extra
+    phase = {"Pending": "waiting", "Running": "starting"}[state]
+    assert seen["state"] == state
+    assert [rank["phase"] for rank in seen["runs"][0]["attempts"][-1]["ranks"]] == [phase, phase]
