@@ -198,8 +198,8 @@ class JobSpec(Strict):
     """The IANA name of the time zone of `schedule`."""
     concurrency_policy: Literal["Forbid", "Replace"] = "Forbid"
     """For a run that is due while the last one has not ended. `Forbid`: it is left out. `Replace`: the last one ends."""
-    starting_deadline: Annotated[Seconds, Field(ge=10)] | None = None
-    """How late a scheduled run may begin, such as after the controller was down. Later, it is left out. By default 5m."""
+    starting_deadline: Annotated[Seconds, Field(ge=10)] = 300.0
+    """How late a scheduled run may begin, such as after the controller was down. Later, it is left out."""
     ttl_after_finished: Annotated[Seconds, Field(ge=0)] = 7 * 24 * 3600.0
     """Time for which logs and working directories of a run stay on the nodes after its end."""
     limits: Limits = Limits.by_default()

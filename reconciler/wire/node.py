@@ -64,6 +64,8 @@ class ForgetRank:
 
     token: int
     id: RankId
+    keep_record: bool = False
+    """Keep the record of a job's rank, which is still reported: remove its log and its working directory alone."""
 
 
 @message("read_log")
@@ -230,6 +232,8 @@ class RankReport:
     """From its ``LaunchSpec``, like ``memory_bytes``, ``transport`` and ``formed_for``; 0 if that cannot be read."""
     killed_seconds: Optional[float] = None
     """Time since SIGKILL was sent to a rank that has not ended; None if it was not sent."""
+    pruned: bool = False
+    """True if only the record of an exited rank is left (``ForgetRank.keep_record``)."""
     deaf_seconds: float = 0.0
     """Time for which a ready rank 0 has not answered a question of its agent, by the same clock."""
 
