@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from reconciler.state import JobName, NodeName, RunId
@@ -49,11 +50,14 @@ class Runs:
     def all(self) -> dict[RunId, Run]:
         """Return every run, sorted by job and index."""
         rows = self._db.execute("SELECT job, run, body FROM runs ORDER BY job, run")
-        found = (_read(RunId(JobName(job), index), json.loads(body)) for job, index, body in rows)
+        found = (_read(*row) for row in rows)
         return {run.id: run for run in found}
 
 
-def _read(id: RunId, body: dict[str, Any]) -> Run:
+@lru_cache(maxsize=4096)
+def _read(job: str, index: int, text: str) -> Run:
+    """Read a row, once for each of its states: every write to the store has all rows read again."""
+    id, body = RunId(JobName(job), index), json.loads(text)
     ended, artifacts = body["ended"], body["artifacts"]
     return Run(
         **{
