@@ -23,6 +23,7 @@ from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.mirror.looking import Remote
 from reconciler.source.pushed import read_fetched
 from reconciler.source.sources import GitSource, Source
+from reconciler.source.yaml.beside import packed
 from reconciler.wire.admin import Preview
 
 from .home import Home
@@ -101,8 +102,9 @@ def remote_of(home: Home, source: Source, loop: Loop, parts: Parts) -> RemoteTas
     source.refused = following.refusal
     parts.publisher.hook = following.hook
 
-    async def previewed(files: Mapping[str, str]) -> Mapping[str, Any]:
-        return await preview(parts, loop, Preview(files))
+    async def previewed(files: Mapping[str, bytes]) -> Mapping[str, Any]:
+        texts, others = packed(files)
+        return await preview(parts, loop, Preview(texts, job_files=others))
 
     reporting = Reporting(
         following,

@@ -11,12 +11,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from .base import Bytes, Manifest, Seconds, Strict, Variable
 from .deployment import RANKS_MAX, Transport, each_once
+from .job_files import is_inside
 from .schedules import Cron, TimeZone
 from .scheduling import Placement, Priority
 from .weights import TokenRef, one_place
 
-FILES_BYTES_MAX = 1024 * 1024
-"""Most bytes of all files of a job together: they travel with each start of a rank."""
 RESERVED = ("RECONCILER_", "MLX_", "LD_", "DYLD_")
 """Beginnings of the names of variables that a job does not set itself: the product or the loader of programs does."""
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
@@ -62,8 +61,7 @@ class Program(Strict):
 
 
 def _inside(path: str) -> str:
-    parts = path.split("/")
-    if path.startswith("/") or "" in parts or "." in parts or ".." in parts or not path.isprintable():
+    if not is_inside(path):
         raise ValueError('expected a relative path without "." and "..", such as "jobs/hpl/HPL.dat"')
     return path
 

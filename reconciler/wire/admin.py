@@ -99,7 +99,9 @@ class Preview(Asks[answers.Foreseen]):
     operations: Optional[Mapping[str, str]] = None
     """All files of other operations, to be laid over the manifests in force; ``files`` do not count then."""
     allowed: Tuple[str, ...] = ()
-    """The words of ``Allow-Removal`` of the commit."""
+    """The words of ``Allow-Removal`` of the commit, and ``run/NAME`` for each of ``Allow-Job``."""
+    job_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The files that Jobs name, in base64 by path."""
 
 
 @message("facts")

@@ -229,12 +229,11 @@ def preview(
 ) -> answers.Foreseen:
     """Return the controller's plan for ``files``, or for ``operations`` instead of those in force. ``allowed``: the removals
     that the commit would allow. Raises ``Unreachable`` if no controller runs."""
-    instead = None if operations is None else _texts(operations)
-    return ask(settings.socket, Preview(_texts(files), instead, allowed))
+    from reconciler.source.yaml.beside import packed
 
-
-def _texts(files: Files) -> dict[str, str]:
-    return {name: content.decode("utf-8-sig") for name, content in files.items()}
+    instead = None if operations is None else packed(operations)[0]
+    texts, others = packed(files)
+    return ask(settings.socket, Preview(texts, instead, allowed, others))
 
 
 def print_preview(

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from reconciler.errors import Refused
+from reconciler.source.yaml.beside import is_manifest
+from reconciler.source.yaml.pieces import Beside
 from reconciler.wire import answers
 
 VERSION = 1
@@ -45,7 +47,11 @@ class SavedPlan:
         return hashlib.sha256(text).hexdigest()[:ID_CHARACTERS]
 
     def files(self) -> dict[str, bytes | None]:
-        return {name: None if text is None else base64.b64decode(text) for name, text in self.changes.items()}
+        read = {name: text and base64.b64decode(text) for name, text in self.changes.items()}
+        return {
+            name: content if content is None or is_manifest(name, content) else Beside(content)
+            for name, content in read.items()
+        }
 
 
 def planned(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from reconciler.errors import Invalid
-from reconciler.source.yaml.pieces import counts
+from reconciler.resources.job_files import FILES_BYTES_MAX
+from reconciler.source.yaml.beside import linked, missing, too_large
+from reconciler.source.yaml.pieces import Absent, counts
 from reconciler.source.yaml.syntax_errors import clip
 
 
@@ -27,6 +29,27 @@ def yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:
                 raise Invalid(f"the contents of {clip(path)} are missing (object {sha})")
             blobs[path] = (sha, int(size))
     return dict(sorted(blobs.items()))
+
+
+def chosen(listing: bytes, paths: Collection[str]) -> tuple[dict[str, str], dict[str, Absent]]:
+    """Return, for some paths, the object names of their files, or why they cannot be taken; from ``ls-tree -r -z -l``."""
+    blobs: dict[str, str] = {}
+    absent: dict[str, Absent] = {}
+    names = []
+    for mode, sha, size, path in _listed(listing):
+        names.append(path)
+        if path not in paths:
+            continue
+        if mode in LINKS:
+            absent[path] = linked(path)
+        elif not size.isdigit():
+            raise Invalid(f"the contents of {clip(path)} are missing (object {sha})")
+        elif int(size) > FILES_BYTES_MAX:
+            absent[path] = too_large(path, int(size))
+        else:
+            blobs[path] = sha
+    lost = (path for path in paths if path not in blobs and path not in absent)
+    return blobs, {**absent, **{path: missing(path, names) for path in lost}}
 
 
 def contents_of(output: bytes) -> list[bytes]:
