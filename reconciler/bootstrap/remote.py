@@ -80,7 +80,7 @@ def remote_of(home: Home, source: Source, loop: Loop, parts: Parts) -> RemoteTas
     pushes = Pushes(parts, loop)
 
     def objection(repo: ClusterRepo, old: str | None, new: str) -> str:
-        foreseen = pushes.foreseen(read_fetched(repo, old, new), None)
+        foreseen = pushes.foreseen(read_fetched(repo, old, new))
         body = asyncio.run_coroutine_threadsafe(foreseen, running).result(VERIFY_SECONDS)
         said = [line.removeprefix("reconciler: ") for line in body["lines"]]
         return "" if body["accept"] else "\n".join(said[:-1])  # the last line says that main stays

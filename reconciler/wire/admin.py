@@ -151,6 +151,8 @@ class JudgePush(Asks[answers.JudgedPush]):
     """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
     allow: Optional[str] = None
     """Name of the serving object that the pusher lets it remove; an empty text for all."""
+    allow_job: Optional[str] = None
+    """Name of the job that the pusher lets it run; an empty text for all."""
 
 
 @message("judge_operations")

@@ -47,11 +47,7 @@ class SavedPlan:
         return hashlib.sha256(text).hexdigest()[:ID_CHARACTERS]
 
     def files(self) -> dict[str, bytes | None]:
-        read = {name: text and base64.b64decode(text) for name, text in self.changes.items()}
-        return {
-            name: content if content is None or is_manifest(name, content) else Beside(content)
-            for name, content in read.items()
-        }
+        return {name: None if text is None else _read(name, text) for name, text in self.changes.items()}
 
 
 def planned(
@@ -124,6 +120,11 @@ def differences(plan: SavedPlan, now: tuple[str, ...]) -> str:
     lines = [*gone, *new]
     hidden = len(lines) - LINES_SHOWN
     return "\n  ".join(lines[:LINES_SHOWN] + ([f"and {hidden} more"] if hidden > 0 else []))
+
+
+def _read(name: str, text: str) -> bytes:
+    content = base64.b64decode(text)
+    return content if is_manifest(name, content) else Beside(content)
 
 
 def _folder() -> Path:

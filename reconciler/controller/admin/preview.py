@@ -102,6 +102,7 @@ def foreseen(
         "removes": [str(key) for key in verdict.removal.removes],
         "of": verdict.removal.of,
         "serving": [str(key) for key in verdict.removal.unsaid],
+        "runs": [bodies.job_to_run(each) for each in verdict.runs],
         "held": verdict.hold is not None,
         "suspended": verdict.suspended.text if verdict.suspended is not None else "",
         "tooLarge": list(too_large),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from reconciler.admission.judge import Incoming
+from reconciler.admission.removals import ALL
 from reconciler.admission.windows import refused_operations
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import ReconcilerError, Refused
 from reconciler.planning.placement.references import dangling
 from reconciler.planning.rollout.costs import foresee
+from reconciler.resources.registry import RUN
 from reconciler.source.git.pushes import Push
 from reconciler.source.git.repository import OPERATIONS
 from reconciler.source.hook import objection_lines
@@ -29,6 +32,7 @@ from .forecast import (
     difference_lines,
     forecast,
     held_lines,
+    job_lines,
     removal_lines,
     too_large_lines,
     wrapped,
@@ -49,6 +53,16 @@ class _Judged:
     keys: tuple[ObjectKey, ...]
 
 
+def _said(option: str | None, before: str) -> tuple[str, ...]:
+    """Return the word of a push option: none without it, all objects for an empty one."""
+    return () if option is None else (f"{before}{option or ALL}",)
+
+
+def _options(said: Collection[str]) -> str:
+    names = {"allow-job" if word.startswith(RUN) else "allow-removal" for word in said}
+    return " ".join(f"-o {name}" for name in sorted(names))
+
+
 @dataclass(slots=True)
 class Pushes:
     """Judges pushes, and remembers them for clients that follow their progress."""
@@ -61,7 +75,8 @@ class Pushes:
         """Answer ``wire.admin.JudgePush``. Raises ``Refused`` if this controller does not read that repository."""
         push = Push(message.old, message.new, message.ref)
         pushed = await self._read(message.repository, message.quarantine, push)
-        return await self.foreseen(pushed, message.allow) if isinstance(pushed, Pushed) else pushed
+        said = [*_said(message.allow, ""), *_said(message.allow_job, RUN)]
+        return await self.foreseen(pushed, said) if isinstance(pushed, Pushed) else pushed
 
     async def judge_operations(self, message: JudgeOperations) -> answers.JudgedPush:
         """Answer ``wire.admin.JudgeOperations``. Raises like ``judge``."""
@@ -93,19 +108,19 @@ class Pushes:
                 raise
             return {"accept": False, "lines": wrapped(objection_lines(error, push.branch))}
 
-    async def foreseen(self, pushed: Pushed, allow: str | None) -> answers.JudgedPush:
-        """Return whether a push is accepted, and lines with its effects or the reason against it."""
+    async def foreseen(self, pushed: Pushed, said: Collection[str] = ()) -> answers.JudgedPush:
+        """Return whether a push is accepted, and lines with its effects or the reason against it. ``said``: the words by which
+        the pusher allows removals and jobs, in addition to its commits."""
         parts, push, state = self.parts, pushed.push, self.parts.desired_state
         stays = f"reconciler: {push.branch} stays as it was"
-        words = {*pushed.allowed, *(() if allow is None else (allow,))}
         earlier = await state.allowed(push.old) if push.old.strip("0") else ()
-        allowed = None if allow == "" else {*words, *earlier}
+        allowed = {*pushed.allowed, *said, *earlier}
         wishes = Desired.of(push.new, (each.manifest for each in pushed.documents)).objects()
         verdict = await state.judge(Incoming(push.new, wishes, allowed=allowed))
-        if verdict.removal.unsaid:
-            return {"accept": False, "lines": [*removal_lines(verdict.removal.unsaid), stays]}
-        if allow is not None and not verdict.removal.much:
-            parts.store.objects.approve(push.new, parts.clock(), "git push -o allow-removal")
+        if unsaid := [*removal_lines(verdict.removal.unsaid), *job_lines(verdict.runs)]:
+            return {"accept": False, "lines": [*unsaid, stays]}
+        if said and not verdict.removal.much:
+            parts.store.objects.approve(push.new, parts.clock(), f"git push {_options(said)}")
         whole, in_force = state.with_operations(push.new, wishes, state.operations), state.desired
         change = Change.between(in_force.objects(), whole.objects())
         if verdict.suspended is not None:

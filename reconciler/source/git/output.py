@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.errors import Invalid
 from reconciler.resources.job_files import FILES_BYTES_MAX
+from reconciler.resources.registry import RUN
 from reconciler.source.yaml.beside import linked, missing, too_large
 from reconciler.source.yaml.pieces import Absent, counts
 from reconciler.source.yaml.syntax_errors import clip
@@ -71,7 +72,9 @@ def contents_of(output: bytes) -> list[bytes]:
 
 LINKS = (b"120000", b"160000")
 """Modes of symbolic links and submodules."""
-LOG_FORMAT = "%x1e%P%x1f%(trailers:key={trailer},valueonly,separator=%x1f)"
+ALLOW_REMOVAL, ALLOW_JOB = "Allow-Removal", "Allow-Job"
+"""Trailers of a commit that name an object to remove although it serves, and a job to run."""
+LOG_FORMAT = f"%x1e%P%x1f%(trailers:key={ALLOW_REMOVAL},key={ALLOW_JOB},separator=%x1f)"
 """The fields that ``changes_of`` reads of each commit."""
 
 
@@ -92,7 +95,7 @@ class Changes:
     """All parents of all commits."""
     entries: tuple[Entry, ...]
     words: tuple[str, ...]
-    """The values of their trailers."""
+    """The values of ``Allow-Removal``, and ``run/NAME`` for those of ``Allow-Job``."""
 
 
 def changes_of(log: bytes) -> Changes:
@@ -105,10 +108,18 @@ def changes_of(log: bytes) -> Changes:
         if token.lstrip("\n").startswith("\x1e"):
             first, *said = token.strip().removeprefix("\x1e").split("\x1f")
             parents.update(first.split())
-            words += [word for value in said for word in value.replace(",", " ").split()]
+            words += [word for trailer in said for word in _words(trailer)]
         elif token.lstrip("\n").startswith(":"):
             entries.append(_entry(token.strip(), tokens))
     return Changes(frozenset(parents), tuple(entries), tuple(words))
+
+
+def _words(trailer: str) -> Iterator[str]:
+    """Yield the names of a trailer. None stands for all objects: that is said to a push, and not for ever."""
+    key, _, value = trailer.partition(":")
+    for word in value.replace(",", " ").split():
+        if "*" not in word:
+            yield f"{RUN}{word.removeprefix('job/')}" if key.lower() == ALLOW_JOB.lower() else word
 
 
 def _entry(description: str, tokens: Iterator[str]) -> Entry:

@@ -245,10 +245,10 @@ class ClusterRepo:
         listed = ("ls-tree", "-z", "--full-tree", _checked(revision), "--", f"{folder}/")
         return not folder or bool(self._bytes(*listed))
 
-    def changes(self, old: str, new: str, trailer: str) -> bytes:
+    def changes(self, old: str, new: str) -> bytes:
         """Return git's raw log of the commits that are in ``new`` and not in ``old``, for ``output.changes_of``."""
         begin = (f"^{_checked(old)}",) if old.strip("0") else ()
-        fields = f"--format={LOG_FORMAT.format(trailer=trailer)}"
+        fields = f"--format={LOG_FORMAT}"
         shape = ("--raw", "-m", "-z", "--no-renames", "--no-abbrev")
         return self._bytes("log", *shape, fields, *begin, _checked(new), "--")
 
