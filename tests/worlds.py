@@ -15,7 +15,7 @@ from reconciler.planning import plan
 from reconciler.planning.context.guessed_cache import guessed
 from reconciler.planning.context.sharding import STRATEGIES
 from reconciler.planning.context.world import World as PlanningWorld
-from reconciler.resources import LOCAL, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
+from reconciler.resources import LOCAL, Fabric, Gateway, Job, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.resources.sync_window import SyncWindow
 from reconciler.state import (
     AdoptGroup,
@@ -147,6 +147,12 @@ def sync_window(name: str = "office-hours", **spec: Any) -> SyncWindow:
     spec = {"kind": "deny", "schedule": "0 8 * * 1-5", "duration": "10h", **spec}
     body = {"apiVersion": "reconciler/v1alpha1", "kind": "SyncWindow", "metadata": {"name": name}}
     return SyncWindow.model_validate({**body, "spec": spec}, strict=False)
+
+
+def job(name: str = "train", **spec: Any) -> Job:
+    """A Job as it is in a revision, at ``jobs/NAME.yaml``."""
+    program = {"script": {"command": ["python", "train.py"]}}
+    return manifest(Job, name, **{"program": program, "manifestPath": f"jobs/{name}.yaml", **spec})  # type: ignore[no-any-return]
 
 
 def notifier(name: str = "on-call", **spec: Any) -> Notifier:

@@ -302,8 +302,8 @@ class Stop(Asks[answers.Nothing]):
 
 @message("operate")
 class Operate(Asks[answers.Operated]):
-    """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cordon``, ``uncordon``, ``drain``,
-    ``suspend``, ``resume``, ``restart``, ``scale`` or ``undo``, of one object. ``undo`` of an Operation ends it; of a manifest it
+    """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cancel``, ``cordon``, ``uncordon``,
+    ``drain``, ``suspend``, ``resume``, ``restart``, ``scale`` or ``undo``, of one object. ``undo`` of an Operation ends it; of a manifest it
     reverts the newest commit that changed it, or goes back to ``to_revision``. With ``dry`` nothing is written.
     """
 
@@ -322,6 +322,8 @@ class Operate(Asks[answers.Operated]):
     """``scale``: the number of replicas, as it was typed."""
     to_revision: str = ""
     """``undo`` of a manifest: the commit of ``main`` to go back to, which may be abbreviated."""
+    run: int = 0
+    """``cancel``: the number of the run."""
 
 
 @message("approve")

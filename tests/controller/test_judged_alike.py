@@ -38,7 +38,7 @@ from reconciler.store import Store
 from reconciler.wire.admin import Preview
 from tests.properties.test_operations import operation
 from tests.properties.test_sync_windows import by_key
-from tests.worlds import deployment, gateway, model, node, sync_window
+from tests.worlds import deployment, gateway, job, model, node, sync_window
 
 REFUSED, HELD, SUSPENDED, COMES = "refused", "held", "suspended", "comes into force"
 
@@ -213,7 +213,7 @@ def wished_by(draw: random.Random) -> list[Manifest]:
     ]
     made += [gateway()] if draw.random() < 0.9 else []
     made += [window(draw, name) for name in some(draw, WINDOWS, 0.5)]
-    made += [job(draw, name) for name in some(draw, JOBS, 0.8)]
+    made += [drawn_job(draw, name) for name in some(draw, JOBS, 0.8)]
     return made
 
 
@@ -224,7 +224,7 @@ def allowance(draw: random.Random) -> dict[str, Any]:
     return {} if paths is None else {"jobs": {"allow": {"paths": paths, **user}}}
 
 
-def job(draw: random.Random, name: str) -> Job:
+def drawn_job(draw: random.Random, name: str) -> Job:
     """A job, most often the same, at one of two paths; some fields begin no new run."""
     spec: dict[str, Any] = {
         "program": {"script": {"command": ["python", draw.choice(["a.py", "a.py", "a.py", "b.py"])]}},
@@ -233,9 +233,7 @@ def job(draw: random.Random, name: str) -> Job:
         "manifestPath": f"{draw.choice(['jobs', 'jobs', 'other'])}/{name}.yaml",
         **draw.choice([{}, {}, {}, {"schedule": "0 8 * * *"}]),
     }
-    metadata = {"name": name}
-    body = {"apiVersion": "reconciler/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
-    return Job.model_validate_json(json.dumps(body))
+    return job(name, **spec)
 
 
 def some(draw: random.Random, names: Sequence[str], share: float) -> list[str]:

@@ -6,21 +6,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.resources import Job
 from reconciler.resources.job import JobSpec
 from reconciler.state.job_fingerprint import RUN, fingerprint
-
-SPEC: dict[str, Any] = {"program": {"script": {"command": ["python", "train.py"]}}}
-
-
-def job(**spec: Any) -> Job:
-    body = {
-        "apiVersion": "reconciler/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": "train"},
-        "spec": {**SPEC, **spec},
-    }
-    return Job.model_validate(body, strict=False)
+from tests.worlds import job
 
 
 @pytest.mark.parametrize(

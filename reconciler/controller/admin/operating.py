@@ -182,6 +182,8 @@ class _Request:
             return verbs.end(now, verb, [self.key])
         if verb == "scale":
             return verbs.scale(now, [self.key], self._replicas())
+        if verb == "cancel":
+            return verbs.cancel(now, {self.key: self.message.run})
         if verb == "uncordon":
             change = verbs.uncordon(now, [self.key])
             kept_off = verbs.kept_off(now.files, [self.key])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from reconciler.admission.jobs import new_jobs, runnable
 from reconciler.admission.judge import Incoming
 from reconciler.admission.removals import ALL
 from reconciler.admission.windows import refused_operations
@@ -14,12 +15,13 @@ from reconciler.errors import ReconcilerError, Refused
 from reconciler.planning.placement.references import dangling
 from reconciler.planning.rollout.costs import foresee
 from reconciler.resources.registry import RUN
+from reconciler.resources.verbs import JOB, NODE
 from reconciler.source.git.pushes import Push
 from reconciler.source.git.repository import OPERATIONS
 from reconciler.source.hook import objection_lines
 from reconciler.source.pushed import Pushed
 from reconciler.state import Desired
-from reconciler.state.desired import abbreviated
+from reconciler.state.desired import JobToRun, abbreviated
 from reconciler.state.identity import ObjectKey
 from reconciler.state.operations import Operations
 from reconciler.wire import answers
@@ -42,6 +44,7 @@ from .preview import beyond_all
 REMEMBERED_MAX = 32
 """Most pushes whose objects are remembered, for clients that follow them."""
 SHOWN = 5
+SUSPEND = "to keep it as it is: reconciler suspend job/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,11 @@ class Pushes:
         if refused := refused_operations(objects, change.operations, before.overridden(now), now):
             lines = [*(f"reconciler: {text}" for text in refused), "reconciler: operations stays as it was"]
             return {"accept": False, "lines": wrapped(lines)}
+        if made_up := self._made_up(change):
+            lines = [
+                f"reconciler: {each} is not in force like this: {SUSPEND}{each.name}" for each in made_up
+            ]
+            return {"accept": False, "lines": wrapped((*lines, "reconciler: operations stays as it was"))}
         incoming = Operations(push.new, pushed.operations)
         verdict = await parts.desired_state.judge_again(incoming)
         plan = await self.loop.preview(parts.desired_state.after(verdict, incoming))
@@ -98,6 +106,14 @@ class Pushes:
             "accept": True,
             "lines": forecast(push.new, change, (), (), self.loop.plan, plan, parts.clock()),
         }
+
+    def _made_up(self, change: OperationsChange) -> tuple[JobToRun, ...]:
+        """Return the jobs that pushed operations would keep as they never were: the code of a job comes from ``main``."""
+        state, objects = self.parts.desired_state, self.parts.desired_state.desired.objects()
+        nodes = [each for key, each in objects.items() if key.kind == NODE]
+        kept = [each.frozen for each in change.operations if each.spec.target.kind == JOB]
+        jobs = [each for each in kept if each is not None]
+        return new_jobs(state.runnable | runnable(objects.values()), (*jobs, *nodes), ())
 
     async def _read(self, repository: str, quarantine: str, push: Push) -> Pushed | answers.JudgedPush:
         """Return the push, or the answer why it is not accepted. Raises ``Refused`` if it is to another repository."""
