@@ -106,7 +106,7 @@ def changes_of(log: bytes) -> Changes:
     tokens = iter(log.decode("utf-8", "surrogateescape").split("\0"))
     for token in tokens:
         if token.lstrip("\n").startswith("\x1e"):
-            first, *said = token.strip().removeprefix("\x1e").split("\x1f")
+            first, *said = token.strip("\n").removeprefix("\x1e").split("\x1f")
             parents.update(first.split())
             words += [word for trailer in said for word in _words(trailer)]
         elif token.lstrip("\n").startswith(":"):
