@@ -174,6 +174,12 @@ def sync_window(name: str = "office-hours", **spec: Any) -> SyncWindow:
     return SyncWindow.model_validate({**body, "spec": spec}, strict=False)
 
 
+def job(name: str = "train", **spec: Any) -> Job:
+    """A Job as it is in a revision, at ``jobs/NAME.yaml``."""
+    program = {"script": {"command": ["python", "train.py"]}}
+    return manifest(Job, name, **{"program": program, "manifestPath": f"jobs/{name}.yaml", **spec})  # type: ignore[no-any-return]
+
+
 def notifier(name: str = "on-call", **spec: Any) -> Notifier:
     spec = {"webhook": {"url": HOOK}, **spec}
     return manifest(Notifier, name, **spec)  # type: ignore[no-any-return]

@@ -71,7 +71,7 @@ def _one_line(text: str) -> str:
 class Target(Strict):
     """The object of an operation."""
 
-    kind: Literal["Node", "Model", "ModelDeployment", "SyncWindow", "Cluster", "Revision"]
+    kind: Literal["Node", "Model", "ModelDeployment", "Job", "SyncWindow", "Cluster", "Revision"]
     """Kind of the object; `Cluster` for everything, whose name is `main`; `Revision` for a commit of `main`."""
     name: Annotated[str, TARGET_NAME.field()]
     """Name of the object, or the full id of the commit."""
@@ -92,7 +92,7 @@ class OperationSpec(Strict):
 
     verb: Verb
     """Action. For a Node: `cordon`, `drain`, `reboot`. For a ModelDeployment: `restart`, `scale`, `pause`, `resume`.
-    For either, a Model or the Cluster: `suspend`. For the Cluster: `stop`. For a held Revision: `approve`. For a
+    For a Job: `restart`, `cancel`. For any of these, a Model or the Cluster: `suspend`. For the Cluster: `stop`. For a held Revision: `approve`. For a
     SyncWindow: `override`, which lets all changes in meanwhile."""
     target: Target
     by: Annotated[str, StringConstraints(min_length=1, max_length=320), AfterValidator(_one_line)]
@@ -105,10 +105,12 @@ class OperationSpec(Strict):
     """Time at which it ends by itself. Unset: it lasts until somebody undoes it. `override` needs one."""
     replicas: Annotated[int | None, Field(ge=0, le=REPLICAS_MAX, validate_default=True)] = None
     """`scale`: the number of replicas, instead of the manifest's."""
+    run: Annotated[int | None, Field(ge=1, validate_default=True)] = None
+    """`cancel`: the number of the run that ends, with all earlier ones."""
     boot: Annotated[str | None, Field(min_length=1, max_length=128, validate_default=True)] = None
     """`reboot`: id of the boot that should end."""
     over: Annotated[str | None, Field(min_length=1, max_length=64, validate_default=True)] = None
-    """`approve`: the revision that was in force then. The approval covers the removals compared with it."""
+    """`approve`: the revision that was in force then. The approval covers the removals and jobs compared with it."""
     manifest: Annotated[dict[str, Any] | None, Field(validate_default=True)] = None
     """`suspend` of an object: the manifest that stays in force for it."""
 
@@ -147,7 +149,7 @@ class OperationSpec(Strict):
             raise ValueError(f'{verb} needs "{info.field_name}"')
         return value
 
-    @field_validator("replicas", "boot", "over", "manifest")
+    @field_validator("replicas", "run", "boot", "over", "manifest")
     @classmethod
     def _needed(cls, value: Any, info: Any) -> Any:
         verb, target = info.data.get("verb"), info.data.get("target")

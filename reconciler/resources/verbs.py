@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-NODE, DEPLOYMENT, CLUSTER_KIND, REVISION_KIND = "Node", "ModelDeployment", "Cluster", "Revision"
+NODE, DEPLOYMENT, JOB, CLUSTER_KIND, REVISION_KIND = "Node", "ModelDeployment", "Job", "Cluster", "Revision"
 UNDO = "undo"
 """The command that ends operations by their names."""
 
@@ -58,6 +58,10 @@ def _later(wish: str | None, asked: Any) -> str:
     return wish if wished >= asked.at else written
 
 
+def _cancelled(wish: Any, asked: Any) -> Mapping[str, Any]:
+    return {"cancelled_run": max(asked.run, wish.cancelled_run or 0)}
+
+
 def _resumed(wish: Any, asked: Any) -> Mapping[str, Any]:
     """Return the fields by which changes go on; canaries from before the operation need not serve any longer."""
     strategy, canary = wish.strategy, wish.strategy.canary
@@ -71,7 +75,7 @@ def _resumed(wish: Any, asked: Any) -> Mapping[str, Any]:
 
 VERBS: Mapping[str, VerbSpec] = {
     "suspend": VerbSpec(
-        (CLUSTER_KIND, DEPLOYMENT, "Model", NODE),
+        (CLUSTER_KIND, DEPLOYMENT, "Model", NODE, JOB),
         "manifest",
         ended_by="resume",
         word="suspended",
@@ -102,11 +106,18 @@ VERBS: Mapping[str, VerbSpec] = {
         windowed=True,
     ),
     "restart": VerbSpec(
-        (DEPLOYMENT,),
+        (DEPLOYMENT, JOB),
         sets=_restarted,
         ended_by="",
         windowed=True,
-        means="Every group is formed again, as the strategy of the deployment allows.",
+        means="Every group of a deployment is formed again, as its strategy allows. A job runs once more.",
+    ),
+    "cancel": VerbSpec(
+        (JOB,),
+        "run",
+        sets=_cancelled,
+        ended_by="",
+        means="The run ends, and does not begin again. A schedule goes on.",
     ),
     "scale": VerbSpec(
         (DEPLOYMENT,),

@@ -99,7 +99,9 @@ class Preview(Asks[answers.Foreseen]):
     operations: Optional[Mapping[str, str]] = None
     """All files of other operations, to be laid over the manifests in force; ``files`` do not count then."""
     allowed: Tuple[str, ...] = ()
-    """The words of ``Allow-Removal`` of the commit."""
+    """The words of ``Allow-Removal`` of the commit, and ``run/NAME`` for each of ``Allow-Job``."""
+    job_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The files that Jobs name, in base64 by path."""
 
 
 @message("facts")
@@ -149,6 +151,8 @@ class JudgePush(Asks[answers.JudgedPush]):
     """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
     allow: Optional[str] = None
     """Name of the serving object that the pusher lets it remove; an empty text for all."""
+    allow_job: Optional[str] = None
+    """Name of the job that the pusher lets it run; an empty text for all."""
 
 
 @message("judge_operations")
@@ -298,8 +302,8 @@ class Stop(Asks[answers.Nothing]):
 
 @message("operate")
 class Operate(Asks[answers.Operated]):
-    """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cordon``, ``uncordon``, ``drain``,
-    ``suspend``, ``resume``, ``restart``, ``scale`` or ``undo``, of one object. ``undo`` of an Operation ends it; of a manifest it
+    """Do at once what a command does, by the same commit: ``verb`` is ``approve``, ``cancel``, ``cordon``, ``uncordon``,
+    ``drain``, ``suspend``, ``resume``, ``restart``, ``scale`` or ``undo``, of one object. ``undo`` of an Operation ends it; of a manifest it
     reverts the newest commit that changed it, or goes back to ``to_revision``. With ``dry`` nothing is written.
     """
 
@@ -318,6 +322,8 @@ class Operate(Asks[answers.Operated]):
     """``scale``: the number of replicas, as it was typed."""
     to_revision: str = ""
     """``undo`` of a manifest: the commit of ``main`` to go back to, which may be abbreviated."""
+    run: int = 0
+    """``cancel``: the number of the run."""
 
 
 @message("approve")

@@ -100,6 +100,11 @@ def replicas_of(text: str) -> int:
     return number
 
 
+def cancel(now: Now, runs: Mapping[Key, int]) -> Change:
+    """End the runs of jobs up to these numbers."""
+    return begin(now, "cancel", runs, lambda key: {"run": runs[key]})
+
+
 def scale(now: Now, keys: Iterable[Key], replicas: int) -> Change:
     """Give deployments another number of replicas for a while: the manifests keep theirs."""
     return begin(now, "scale", keys, lambda _: {"replicas": replicas}, f"Scale to {replicas}")
