@@ -17,6 +17,7 @@ from reconciler.state import (
     FaultClass,
     ForgetRank,
     GroupRecord,
+    JobName,
     Memory,
     NodeName,
     Outcome,
@@ -26,19 +27,33 @@ from reconciler.state import (
     subjects,
 )
 from reconciler.state.identity import WorkloadId
+from reconciler.state.jobs import RunReason, RunResult
 from reconciler.state.plan import workload_of
 from reconciler.state.reports.incident import Class, Entry, EntryKind, Incident, Occasion, title
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Event
 from reconciler.state.subjects import (
     GatewaySubject,
+    JobSubject,
     LinkSubject,
     NodeSubject,
     RequestSubject,
+    RunSubject,
     Subject,
     subject_of,
 )
-from reconciler.status import Snapshots, Statuses, Unserved, serving, unserved, with_tasks
+from reconciler.status import (
+    FailedRun,
+    Snapshots,
+    Statuses,
+    Unserved,
+    failed_runs,
+    makes_good,
+    runs_of,
+    serving,
+    unserved,
+    with_tasks,
+)
 
 REOPENED_WITHIN_SECONDS = 120.0
 """A problem that comes back within this time is the same incident, so that flapping is reported once."""
@@ -52,7 +67,7 @@ REPEATS_WITHIN = 4
 
 Done = tuple[float, Outcome]
 """The outcome of a step, and its time."""
-Problem = Trouble | Unserved
+Problem = Trouble | Unserved | FailedRun
 
 
 def follow(
@@ -70,7 +85,8 @@ def follow(
     found = dict(sorted(known.items()))
     if not snapshots.desired.revision or snapshots.desired.stopping:
         return found  # without manifests, it is unknown whether an incident is over
-    present = list(with_tasks(snapshots.plan.troubles, unserved(snapshots, statuses)))
+    present: list[Problem] = list(with_tasks(snapshots.plan.troubles, unserved(snapshots, statuses)))
+    present += failed_runs(snapshots)
     troubles: dict[int, Problem] = {}
     by_subject = _by_subject(found.values(), lambda incident: (incident.subject,))
     beside = _by_subject(present, lambda trouble: (trouble.subject,))
@@ -80,7 +96,7 @@ def follow(
         number = _find_open(trouble, beside[trouble.subject], [i for i in own if i.id not in troubles])
         if number is None:
             number = last_id = last_id + 1
-            at = trouble.since if isinstance(trouble, Unserved) else snapshots.now
+            at = snapshots.now if isinstance(trouble, Trouble) else trouble.since
             found[number] = Incident(number, trouble.object, trouble.subject, trouble.fault, at)
             own.append(found[number])
         troubles[number] = trouble
@@ -111,7 +127,9 @@ def _subjects(done: Done, groups: Mapping[WorkloadId, GroupRecord]) -> set[Subje
         on_it = (workload for workload, record in groups.items() if step.node in record.members)
         return found.union(map(subject_of, on_it))
     workload = workload_of(step)
-    return found if workload is None else found | {subject_of(workload)}
+    if workload is not None:
+        found.add(subject_of(workload))
+    return found | {JobSubject(each.run.job) for each in found if isinstance(each, RunSubject)}
 
 
 def _find_open(trouble: Problem, all_: Iterable[Problem], own: Sequence[Incident]) -> int | None:
@@ -193,7 +211,9 @@ def _named(incident: Incident, trouble: Problem, memory: Memory) -> Class:
         return incident.fault
     if trouble.fault is FaultClass.HOST_UNREACHABLE and _restarted(incident, memory):
         return incident.fault
-    if isinstance(incident.fault, RefusedBecause):
+    if isinstance(trouble.fault, RunReason):
+        return incident.fault if incident.fault is RunReason.NODE_LOSS else trouble.fault
+    if not isinstance(incident.fault, FaultClass):
         return trouble.fault
     if isinstance(trouble.fault, RefusedBecause):
         return incident.fault
@@ -332,6 +352,8 @@ def _end(incident: Incident, snapshots: Snapshots) -> Entry | None:
         return _ended(now, f"{name} can be used again", "usable")
     if isinstance(incident.subject, GatewaySubject):
         return _end_of_gateway(incident.subject.node, snapshots)
+    if isinstance(incident.subject, JobSubject):
+        return _end_of_job(incident.subject.job, incident.opened_at, snapshots)
     if isinstance(incident.subject, RequestSubject):
         return _ended(now, incident.doing, "refused")
     if isinstance(incident.subject, LinkSubject) and _unseen(incident.subject, snapshots):
@@ -347,6 +369,22 @@ def _end_of_gateway(name: NodeName, snapshots: Snapshots) -> Entry | None:
     if seen is None or not (seen.reached and seen.serves):
         return None
     return _ended(snapshots.now, f"the gateway on {name} serves again", "serves")
+
+
+def _end_of_job(name: JobName, opened_at: float, snapshots: Snapshots) -> Entry:
+    """Return the end of an incident of a job, which has no failed run that counts any more."""
+    if name not in snapshots.desired.jobs:
+        return _ended(snapshots.now, f"job/{name} is no longer wanted", "unwanted")
+    runs = runs_of(name, snapshots)
+    failed = [run for run in runs if run.ended is not None and run.ended.result is RunResult.FAILED]
+    good = makes_good(failed[-1], runs) if failed else None
+    if good is None:
+        return _ended(snapshots.now, "the failed run is forgotten", "gone")
+    if good.ended is None or good.ended.result is not RunResult.SUCCEEDED:
+        text = f"run {good.id.index} runs another spec"
+        return _ended(max(opened_at, good.created_at), text, "changed", good.id.index)
+    text = f"run {good.id.index} has succeeded"
+    return _ended(max(opened_at, good.ended.at), text, "succeeded", good.id.index)
 
 
 def _ended(at: float, text: str, *sign: str | int) -> Entry:

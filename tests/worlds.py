@@ -132,15 +132,6 @@ def hub_model(name: str = "tiny", revision: str = "a" * 40, **more: Any) -> Mode
     return manifest(Model, name, source={"huggingface": hub})  # type: ignore[no-any-return]
 
 
-def job(name: str = "hpl", nodes: int = 2, **spec: Any) -> Job:
-    spec = {
-        "program": {"script": {"command": ["python", "train.py"]}},
-        "manifestPath": f"jobs/{name}.yaml",
-        **spec,
-    }
-    return manifest(Job, name, nodes=nodes, **spec)  # type: ignore[no-any-return]
-
-
 def worker(name: str, **spec: Any) -> Node:
     """A node that runs jobs."""
     return node(name, jobs={"allow": {"paths": ["jobs/*"]}}, **spec)

@@ -28,8 +28,9 @@ EXITS = {
     "get": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
     "events": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
     "incidents": f"{USUAL_EXITS}; 130 for a watch that Ctrl-C ends",
-    "logs": f"{USUAL_EXITS}; 130 if Ctrl-C ends `--follow`",
-    "wait": "0 once the conditions are met; 1 for an error or a time-out; 2 for wrong usage",
+    "logs": f"{USUAL_EXITS}; with `--follow`, 1 too for a run of a job that has not succeeded; 130 if Ctrl-C ends it",
+    "wait": "0 once the conditions are met; 1 for an error or a time-out, and for a job that has ended otherwise; 2 for wrong"
+    " usage; 124 if a job has not ended in time",
     "reboot": f"{USUAL_EXITS}; 130 if Ctrl-C ends the wait: the restarts continue",
     "up": f"{USUAL_EXITS}; 130 if Ctrl-C comes before anything was started",
 }

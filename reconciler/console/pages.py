@@ -25,6 +25,7 @@ from .view.chat import SETTINGS, chat, chosen, joined, models
 from .view.deployment import deployment, deployments
 from .view.history import commit, held, history, waiting_change
 from .view.incident import logs_of, stories
+from .view.job import job, jobs, owner_of
 from .view.machine import machines, scale
 from .view.metrics import RANGES, metrics, metrics_of, spark
 from .view.node import node
@@ -146,6 +147,8 @@ PAGES = (
         _deployment,
         in_menu=False,
     ),
+    Page("/jobs", "Jobs", ("jobs",), lambda s, _: {"jobs": jobs(s)}),
+    Page("/jobs/{name}", "Job {name}", ("job",), lambda s, name: {"job": job(s, name)}, in_menu=False),
     Page("/metrics", "Metrics", ("metrics",), _metrics, query="since"),
     replace(CHAT, path="/chat", title="Chat", in_menu=True),
     CHAT,
@@ -259,6 +262,7 @@ def _templates() -> jinja2.Environment:
         standing_of=standing,
         waiting_change=waiting_change,
         logs_of=logs_of,
+        owner_of=owner_of,
         spark=spark,
     )
     return made

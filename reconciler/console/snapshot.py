@@ -61,6 +61,10 @@ class Snapshot:
         return tuple(each for each in self.objects if each["kind"] == "ModelDeployment")
 
     @property
+    def jobs(self) -> tuple[wire.Job, ...]:
+        return tuple(each for each in self.objects if each["kind"] == "Job")
+
+    @property
     def gateway(self) -> wire.Gateway | None:
         """Return the Gateway; None without one."""
         return next((each for each in self.objects if each["kind"] == "Gateway"), None)
@@ -76,6 +80,10 @@ class Snapshot:
     def deployment(self, name: str) -> wire.ModelDeployment | None:
         """Return a ModelDeployment; None if there is none."""
         return next((each for each in self.deployments if each["metadata"]["name"] == name), None)
+
+    def job(self, name: str) -> wire.Job | None:
+        """Return a Job; None if there is none."""
+        return next((each for each in self.jobs if each["metadata"]["name"] == name), None)
 
     def named(self, kind: str, name: str) -> wire.Object | None:
         """Return an object; None if there is none."""

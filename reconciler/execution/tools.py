@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
 from reconciler.remote.agent_connection import AgentConnection
@@ -81,6 +82,8 @@ class Tools:
     """Seconds since the Unix epoch."""
     hub: Hub = field(default_factory=Hub)
     gateways: Gateways = field(default_factory=Gateways)
+    artifacts: Path = field(default_factory=lambda: Path("artifacts"))
+    """Folder of the artifacts of jobs."""
     volatile: Volatile = field(default_factory=Volatile)
     runtimes: Builder = field(init=False)
 

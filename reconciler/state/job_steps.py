@@ -95,6 +95,8 @@ class FetchArtifacts(_OfRun):
     nodes: tuple[NodeName, ...]
     """The nodes of its last attempt, in the order of ranks."""
     epoch: int
+    patient: bool = True
+    """True to try again if a node gives no answer; else its artifacts are missing."""
 
     @property
     def subject(self) -> str:

@@ -28,6 +28,16 @@ class RunSubject:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSubject:
+    """A job, for what outlives one of its runs."""
+
+    job: JobName
+
+    def __str__(self) -> str:
+        return f"job/{self.job}"
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSubject:
     """A machine."""
 
@@ -84,7 +94,14 @@ class OtherSubject:
 
 
 Subject = (
-    ReplicaSubject | RunSubject | NodeSubject | LinkSubject | RequestSubject | GatewaySubject | OtherSubject
+    ReplicaSubject
+    | RunSubject
+    | JobSubject
+    | NodeSubject
+    | LinkSubject
+    | RequestSubject
+    | GatewaySubject
+    | OtherSubject
 )
 
 
@@ -100,6 +117,8 @@ def read(written: str) -> Subject:
             return ReplicaSubject(ReplicaId(DeploymentName(deployment), int(index)))
         case "job", [job, index] if index.isdecimal():
             return RunSubject(RunId(JobName(job), int(index)))
+        case "job", [job]:
+            return JobSubject(JobName(job))
         case "node", [name]:
             return NodeSubject(NodeName(name))
         case "link", [one, other]:

@@ -7,7 +7,9 @@ from .awaited import AS_WISHED, gateway_waits
 from .conditions import Known, each_status, statuses
 from .deployment import serving_text
 from .events import endings, event, transitions
+from .failed_runs import FailedRun, failed_runs, makes_good
 from .gateway import behind_on_keys, door
+from .job import runs_of
 from .model_routes import routes, serving
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 from .unserved import Unserved, unserved, with_tasks
@@ -15,6 +17,7 @@ from .unserved import Unserved, unserved, with_tasks
 __all__ = [
     "AS_WISHED",
     "ConditionState",
+    "FailedRun",
     "Known",
     "Readiness",
     "Snapshots",
@@ -25,8 +28,11 @@ __all__ = [
     "each_status",
     "endings",
     "event",
+    "failed_runs",
     "gateway_waits",
+    "makes_good",
     "routes",
+    "runs_of",
     "serving",
     "serving_text",
     "statuses",

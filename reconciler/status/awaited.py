@@ -9,6 +9,7 @@ from reconciler.state import Contact, DeploymentName, NodeName, ReplicaId, Waiti
 from reconciler.state.cause import RefusedBecause
 from reconciler.state.identity import ObjectKey
 from reconciler.state.reports.status import Condition, ObjectStatus
+from reconciler.wire.objects import JobState
 
 from . import fabric
 from .by_object import ByObject
@@ -131,6 +132,8 @@ def is_expected(key: ObjectKey, statuses: Statuses, snapshots: Snapshots) -> boo
         case "ModelDeployment":
             wished = any(ready.reason == each.value for each in AS_WISHED)
             return wished or all(_is_new(each, snapshots) for each in _lacking(key, snapshots))
+        case "Job":
+            return ready.reason == JobState.PENDING
         case _:
             return False
 

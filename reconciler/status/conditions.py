@@ -10,7 +10,7 @@ from reconciler.state.identity import ObjectKey
 from reconciler.state.plan import GatewayRefusal
 from reconciler.state.reports.status import ObjectStatus
 
-from . import certificate, examinations, limits, node
+from . import certificate, examinations, job, limits, node
 from .awaited import AS_WISHED, is_awaited, last_known
 from .by_object import ByObject
 from .kinds import READINESS
@@ -61,7 +61,7 @@ def _of_gateway(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
     return *certificate.conditions(name, snapshots), *limits.conditions(name, snapshots)
 
 
-_MORE = {"Gateway": _of_gateway, "Model": examinations.conditions}
+_MORE = {"Gateway": _of_gateway, "Model": examinations.conditions, "Job": job.conditions}
 """By kind, the conditions that only objects of that kind have; Nodes have theirs from ``node``."""
 
 

@@ -32,6 +32,8 @@ from reconciler.state import (
     StopRank,
 )
 from reconciler.state.identity import ObjectKey
+from reconciler.state.job_steps import CreateRun, EndAttempt, EndRun, FetchArtifacts, RemoveRuns, SuspendRun
+from reconciler.state.jobs import COUNTED, AttemptEnd, RunResult
 from reconciler.state.machine.weights import FetchWeights, RemoveWeights
 from reconciler.state.plan import SetBack
 from reconciler.state.reports.status import Condition, Event, ObjectStatus
@@ -103,8 +105,22 @@ def event(outcome: Outcome, now: float) -> Event | None:
     reason = STEP_REASONS.get(type(step))
     if reason is None:
         return None
+    if isinstance(step, SuspendRun) and step.run.suspended_at is None:
+        reason = "RunContinued"
     text = f"{step}{': ' + outcome.detail if outcome.detail else ''}"
-    return Event(now, step.object, isinstance(step, SetBack), reason, text)
+    return Event(now, step.object, _is_bad(step), reason, text)
+
+
+def _is_bad(step: Step) -> bool:
+    """Return whether a step that was executed tells of a failure."""
+    if isinstance(step, EndAttempt | EndRun):
+        failed = step.run.ended is not None and step.run.ended.result is RunResult.FAILED
+        return failed or (isinstance(step, EndAttempt) and step.attempt.end in FAILURES)
+    return isinstance(step, SetBack)
+
+
+FAILURES = (*COUNTED, AttemptEnd.NODE_LOST, AttemptEnd.DEADLINE)
+"""Ends of attempts that nobody has asked for."""
 
 
 STEP_REASONS: Mapping[type[Step], str] = {
@@ -132,6 +148,12 @@ STEP_REASONS: Mapping[type[Step], str] = {
     ContinueGateway: "GatewayContinued",
     ReplaceGateway: "GatewayReplaced",
     StopGateway: "GatewayStopped",
+    CreateRun: "RunCreated",
+    EndAttempt: "AttemptEnded",
+    EndRun: "RunEnded",
+    SuspendRun: "RunSuspended",
+    FetchArtifacts: "ArtifactsFetched",
+    RemoveRuns: "RunsRemoved",
 }
 """Reasons of events for executed steps; steps that only clean up have none, and those that each change of the routes
 brings."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from . import api_key, deployment, fabric, gateway, node, notifier, sync_window, weights
+from . import api_key, deployment, fabric, gateway, job, node, notifier, sync_window, weights
 from .snapshots import Readiness, Snapshots
 
 READINESS: Mapping[str, Callable[[str, Snapshots], Readiness]] = {
@@ -16,4 +16,5 @@ READINESS: Mapping[str, Callable[[str, Snapshots], Readiness]] = {
     "Notifier": notifier.readiness,
     "ApiKey": api_key.readiness,
     "SyncWindow": sync_window.readiness,
+    "Job": job.readiness,
 }

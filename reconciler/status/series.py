@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from reconciler.resources.verbs import VERBS
 from reconciler.state import Contact, FaultClass, NodeName, NodeObservation, RefusedBecause, WaitingFor
 from reconciler.state.identity import ObjectKey
+from reconciler.state.jobs import RunReason
 from reconciler.state.plan import Plan
 from reconciler.state.reports.incident import Incident
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import RankReport
+from reconciler.wire.objects import JobState
 
 from .snapshots import Snapshots, Statuses
 
@@ -121,12 +123,17 @@ def _lost(view: View, key: ObjectKey) -> bool:
     return kept_out and any(each.object == key and each.fault is away for each in plan.troubles)
 
 
-def _extra(field: str) -> Callable[[View], Series]:
+def _extra(field: str, kind: str = "ModelDeployment") -> Callable[[View], Series]:
     def value(view: View, key: ObjectKey) -> Value:
         status = view.statuses.get(key)
         return None if status is None else status.extra.get(field)
 
-    return _each("ModelDeployment", value)
+    return _each(kind, value)
+
+
+def _active(view: View, key: ObjectKey) -> Value:
+    status = view.statuses.get(key)
+    return None if status is None else status.extra.get("state") == JobState.RUNNING
 
 
 def _waits(plan: Plan, key: ObjectKey) -> int:
@@ -150,19 +157,21 @@ def _bytes(of: Callable[[RankReport], int]) -> Callable[[View], Series]:
     return series
 
 
-_NOT_SERVED = "NotServed"
-_CLASSES = (*(fault.value for fault in FaultClass), _NOT_SERVED)
+_NOT_SERVED, _JOB_FAILED = "NotServed", "JobFailed"
+_CLASSES = (*(fault.value for fault in FaultClass), _NOT_SERVED, _JOB_FAILED)
 
 
 def _class(incident: Incident) -> str:
-    """Return the class of an incident; one for all that have no fault of a machine or a group."""
-    return incident.fault.value if isinstance(incident.fault, FaultClass) else _NOT_SERVED
+    """Return the class of an incident; one for all refusals, and one for all jobs that have failed."""
+    if isinstance(incident.fault, FaultClass):
+        return incident.fault.value
+    return _JOB_FAILED if isinstance(incident.fault, RunReason) else _NOT_SERVED
 
 
 FAMILIES = (
     Family("reconciler_build_info", ("version",), "The controller's version; always 1.", lambda view: (((view.version,), 1),)),
     Family("reconciler_last_pass_timestamp_seconds", (), "When the controller last observed and planned.", _one(lambda view: view.snapshots.now or None)),
-    Family("reconciler_incidents_open", ("class",), "Open incidents, by class of faults; `NotServed` without one.", _counted(_CLASSES, lambda view: map(_class, view.incidents))),
+    Family("reconciler_incidents_open", ("class",), "Open incidents, by class of faults; `NotServed` and `JobFailed` without one.", _counted(_CLASSES, lambda view: map(_class, view.incidents))),
     Family("reconciler_incidents_person_needed", ("class",), "Those of them that only a person can end.", _counted(_CLASSES, lambda view: (_class(each) for each in view.incidents if each.person))),
     Family("reconciler_plan_waiting", ("reason",), "What the last plan waits for.", _counted((each.value for each in WaitingFor), lambda view: (each.reason.value for each in view.snapshots.plan.waiting))),
     Family("reconciler_plan_refused", ("reason",), "What it refuses until a person changes something.", _counted((each.value for each in RefusedBecause), lambda view: (each.reason.value for each in view.snapshots.plan.refused))),
@@ -189,6 +198,14 @@ FAMILIES = (
     Family("reconciler_deployment_ranks", ("deployment", "phase"), "Ranks that run, by phase; those in `loading` load weights now.", _phases),
     Family("reconciler_deployment_load_bytes", ("deployment",), "Weights that they hold when loaded.", _bytes(lambda rank: rank.total_bytes)),
     Family("reconciler_deployment_loaded_bytes", ("deployment",), "Weights that they have loaded so far.", _bytes(lambda rank: rank.loaded_bytes)),
+    _conditions("Job", "job"),
+    Family("reconciler_job_status_active", ("job",), "1 while an attempt of a run has its nodes, else 0.", _each("Job", _active)),
+    Family("reconciler_job_status_run", ("job",), "Number of the newest run, which grows with each; 0 before the first.", _extra("run", "Job")),
+    Family("reconciler_job_status_attempt", ("job",), "Number of its attempt, of those that count against `backoffLimit`.", _extra("attempt", "Job")),
+    Family("reconciler_job_status_start_time", ("job",), "When it started, in seconds since the Unix epoch.", _extra("startedAt", "Job")),
+    Family("reconciler_job_status_completion_time", ("job",), "When it ended; none while it runs.", _extra("endedAt", "Job")),
+    Family("reconciler_job_status_duration_seconds", ("job",), "Time from its first start to its end; none while it runs.", _extra("seconds", "Job")),
+    Family("reconciler_job_next_schedule_time", ("job",), "When the schedule begins the next run.", _extra("nextSchedule", "Job")),
     _conditions("Model", "model"),
     _conditions("Fabric", "fabric"),
     _conditions("Gateway", "gateway"),

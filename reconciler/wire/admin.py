@@ -53,6 +53,10 @@ class Get(Asks[A]):
             self: Get[objects.DeploymentList], kind: Literal["ModelDeployment"], name: Optional[str] = None
         ) -> None: ...
         @overload
+        def __init__(
+            self: Get[objects.JobList], kind: Literal["Job"], name: Optional[str] = None
+        ) -> None: ...
+        @overload
         def __init__(self: Get[objects.OperationList], kind: Literal["Operation"]) -> None: ...
         @overload
         def __init__(

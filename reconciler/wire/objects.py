@@ -594,7 +594,162 @@ class SyncWindow(Declared):
     status: WindowStatus
 
 
-Object = Union[Node, Fabric, Model, ModelDeployment, Gateway, ApiKey, Notifier, SyncWindow]
+# --- jobs ------------------------------------------------------------------------------------------------
+
+
+class JobState:
+    """The states of jobs and of their runs."""
+
+    PENDING = "Pending"
+    """It waits for its nodes, or for its next attempt."""
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    SCHEDULED = "Scheduled"
+    """It has had no run; its schedule begins one."""
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+
+    ENDED = (SUCCEEDED, FAILED, CANCELLED)
+
+
+class JobRank(TypedDict):
+    """A rank of an attempt."""
+
+    rank: int
+    node: str
+    phase: str
+    """``ready`` once its program runs; ``exited``."""
+    exit: str | None
+    """Its exit as ``code:signal``; None while it runs, and if it is not known."""
+    text: str
+    """What it does, or its own last words, for people."""
+
+
+class AttemptFields(TypedDict):
+    """The fields of an attempt except for its times."""
+
+    number: int
+    """Counts from 1, attempts that do not count against ``backoffLimit`` too."""
+    epoch: int
+    end: str | None
+    """The reason for its end; None while it runs."""
+    text: str
+    """The end, for people."""
+    transport: str
+    ranks: list[JobRank]
+
+
+class Attempt(AttemptFields):
+    """An attempt of a run."""
+
+    startedAt: str
+    endedAt: str | None
+
+
+class RunArtifacts(TypedDict):
+    """The artifacts of a run."""
+
+    state: str
+    """``none``, ``pending``, ``fetched`` or ``partly``."""
+    files: int
+    bytes: int
+    text: str
+    """The files that are missing and why, for people."""
+
+
+class RunFields(TypedDict):
+    """The fields of a run except for its times."""
+
+    run: int
+    """Counts from 1."""
+    state: str
+    reason: str
+    """The reason for its result, such as ``BackoffLimitExceeded``; its state while it has none."""
+    text: str
+    """The reason, for people."""
+    attempt: int
+    """The number of its attempt, of those that count against ``backoffLimit``; 0 before the first."""
+    exit: str | None
+    """The exit of its last attempt as ``code:signal``: that of the rank to blame. None while an attempt runs."""
+    seconds: float | None
+    """Time from its first start to its end; None before."""
+    artifacts: RunArtifacts
+    attemptsLeftOut: int
+    """Number of earlier attempts that are not in ``attempts``."""
+
+
+class Run(RunFields):
+    """A run of a job."""
+
+    createdAt: str
+    scheduledAt: str | None
+    """The time of its schedule; None without one."""
+    startedAt: str | None
+    endedAt: str | None
+    attempts: list[Attempt]
+    """Its newest attempts, oldest first."""
+
+
+class JobSummary(TypedDict, total=False):
+    """The fields of a Job's status except for its times and runs. Most are those of its newest run."""
+
+    state: str
+    run: int
+    """The number of its newest run; 0 if there is none."""
+    attempt: int
+    """The number of its attempt; 0 before the first. Like all that follows, not set while the next run is about to begin."""
+    attemptsMax: int
+    """Most attempts that count: ``backoffLimit`` and one."""
+    nodes: list[str]
+    """The nodes of its newest attempt, in the order of ranks."""
+    exit: str | None
+    seconds: float | None
+
+
+class JobFields(JobSummary, total=False):
+    """The fields of a Job's status."""
+
+    startedAt: str | None
+    endedAt: str | None
+    nextSchedule: str | None
+    """The time of its next run by its schedule; None if there is none."""
+    runs: list[Run]
+    """Its newest runs, oldest first."""
+
+
+class JobStatus(Status, JobFields):
+    """The status of a Job."""
+
+
+class JobFileDigest(TypedDict):
+    """A file of a job; its content is not shown."""
+
+    path: str
+    executable: bool
+    sha256: NotRequired[str]
+
+
+class JobSpec(TypedDict):
+    """A program, and the nodes that it needs."""
+
+    program: dict[str, object]
+    nodes: int
+    schedule: NotRequired[str]
+    suspend: bool
+    files: list[JobFileDigest]
+    artifacts: list[str]
+
+
+class Job(Declared):
+    """A Job."""
+
+    kind: Literal["Job"]
+    spec: JobSpec
+    status: JobStatus
+
+
+Object = Union[Node, Fabric, Model, ModelDeployment, Gateway, ApiKey, Notifier, SyncWindow, Job]
 """A manifest with its status."""
 
 
@@ -742,6 +897,12 @@ class DeploymentList(_ObjectsHead):
     """ModelDeployments, sorted by name."""
 
     items: list[ModelDeployment]
+
+
+class JobList(_ObjectsHead):
+    """Jobs, sorted by name."""
+
+    items: list[Job]
 
 
 class ObjectList(_ObjectsHead):

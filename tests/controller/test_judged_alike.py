@@ -148,7 +148,7 @@ async def by_preview(
     cluster: Cluster, wished: Sequence[Manifest], allowed: Collection[str]
 ) -> tuple[str, Desired]:
     files = {f"{index}.yaml": written(each) for index, each in enumerate(wished) if not isinstance(each, Job)}
-    files |= {each.spec.manifest_path: written(each) for each in wished if isinstance(each, Job)}
+    files |= {each.spec.manifest_path or "": written(each) for each in wished if isinstance(each, Job)}
     loop = Loop()
     body = await preview(cluster.parts, cast(Any, loop), Preview(files, allowed=tuple(allowed)))
     return _of_body(body), loop.asked[-1]

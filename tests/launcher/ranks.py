@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from reconciler.planning.replica.membership import certificate
+from reconciler.planning.context.membership import certificate
 from reconciler.wire.codec import to_wire
 from reconciler.wire.launch import JobConfig, JobFile, JobLimits, MpiConfig, RankConfig, RankId
 from tests.processes import gone

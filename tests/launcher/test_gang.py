@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from reconciler.planning.replica.membership import certificate
+from reconciler.planning.context.membership import certificate
 from reconciler.wire.launch import ExitCode, JobConfig, Phase
 from tests.launcher.ranks import Launchers, Started, config, script
 from tests.ports import free_ports

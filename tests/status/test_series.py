@@ -27,19 +27,21 @@ from reconciler.state import (
     Rejection,
     subjects,
 )
+from reconciler.state.jobs import RunReason
 from reconciler.state.reports.incident import Incident
 from reconciler.status import Snapshots, statuses
 from reconciler.status.series import FAMILIES, OBJECTS_MAX, View
 from reconciler.wire.launch import Phase
 from reconciler.wire.node import Load
 from tests.examples import examples
+from tests.status.jobs import TRAIN, failed, job, run, succeeded
 from tests.worlds import World, deployment, fabric, gateway, model, node, notifier, settled, two_nodes
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
-OTHERS_MAX, NODE_MAX, DEPLOYMENT_MAX, MODEL_MAX, FABRIC_MAX = (
+OTHERS_MAX, NODE_MAX, DEPLOYMENT_MAX, MODEL_MAX, FABRIC_MAX, JOB_MAX = (
     int(number.replace(",", ""))
     for number in re.findall(
-        r"(\d+) (?:series|more for|for)", PAGE.split("There are at most")[1].split(";")[0]
+        r"(\d+)\s(?:series|more for|for)", PAGE.split("There are at most")[1].split(";")[0]
     )
 )
 """How many series there are at most, as the page says: in any case, and for each object of a kind."""
@@ -179,6 +181,8 @@ def views(draw: st.DrawFn) -> View:
         deployment(f"d-{number}", nodes=1, replicas=draw(st.integers(0, 3)))
         for number in range(draw(st.integers(0, 3)))
     ]
+    if draw(st.booleans()):
+        manifests.append(job(schedule="0 3 * * *"))
     if len(nodes) > 1 and draw(st.booleans()):
         manifests.append(fabric("studios", (f"{nodes[0]}/1", f"{nodes[1]}/1")))
     world = settled(World(manifests))
@@ -204,7 +208,29 @@ def views(draw: st.DrawFn) -> View:
         for name, each in view.snapshots.observed.nodes.items()
     }
     snapshots = replace(view.snapshots, observed=replace(view.snapshots.observed, nodes=seen))
+    runs = draw(st.sampled_from([(), (run(),), (succeeded(1), failed(2))]))
+    memory = replace(snapshots.memory, runs={each.id: each for each in runs})
+    snapshots = replace(snapshots, memory=memory)
     return replace(view, snapshots=snapshots, statuses=statuses(snapshots, {}))
+
+
+def test_a_job_that_has_failed_and_begins_again_by_its_schedule() -> None:
+    world = settled(World([node(A), job(schedule="0 3 * * *")]))
+    view = view_of(world)
+    memory = replace(view.snapshots.memory, runs={each.id: each for each in (succeeded(1), failed(2))})
+    snapshots = replace(view.snapshots, memory=memory)
+    cause = Incident(1, ObjectKey("Job", TRAIN), subjects.JobSubject(TRAIN), RunReason.BACKOFF_LIMIT, 0.0)
+    found = values(View(snapshots, statuses(snapshots, {}), (cause,)))
+    of = f"job={TRAIN}"
+    assert found[f"reconciler_job_status_condition,{of},condition=Failed"] == 1
+    assert found[f"reconciler_job_status_condition,{of},condition=Complete"] == 0
+    assert found[f"reconciler_job_status_active,{of}"] == 0
+    assert found[f"reconciler_job_status_run,{of}"] == 2
+    assert found[f"reconciler_job_status_duration_seconds,{of}"] == 40
+    assert found[f"reconciler_job_status_completion_time,{of}"] == 240
+    assert found[f"reconciler_job_next_schedule_time,{of}"] > world.now
+    assert found["reconciler_incidents_open,class=JobFailed"] == 1
+    assert found["reconciler_incidents_open,class=NotServed"] == 0
 
 
 @settings(max_examples=examples(100))
@@ -214,6 +240,7 @@ def test_there_are_as_many_series_as_the_page_says_at_most_and_no_text_is_a_labe
     found = [(family, labels) for family in FAMILIES for labels, _ in family.series(view)]
     most = OTHERS_MAX + NODE_MAX * len(desired.nodes) + DEPLOYMENT_MAX * len(desired.deployments)
     most += MODEL_MAX * len(desired.models) + FABRIC_MAX * len(desired.fabrics)
+    most += JOB_MAX * len(desired.jobs)
     assert len(found) <= most
     assert len({(family.name, labels) for family, labels in found}) == len(found), "each series is there once"
     for family, labels in found:

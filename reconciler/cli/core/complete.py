@@ -45,6 +45,20 @@ def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     return _items(name for name in found if name.startswith(incomplete))
 
 
+def with_logs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete names of deployments and ranks, and jobs as `job/NAME`."""
+    if "/" in incomplete or (incomplete and "job/".startswith(incomplete)):
+        return jobs(ctx, param, incomplete)
+    return deployments(ctx, param, incomplete)
+
+
+def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete jobs that are not typed yet, as `job/NAME`."""
+    typed = _typed(ctx, param)
+    found = [f"job/{name}" for name in _names(ctx, "jobs")]
+    return _items(each for each in found if each.startswith(incomplete) and each not in typed)
+
+
 def incidents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete numbers of incidents; or kinds and names."""
     if _typed(ctx, param):

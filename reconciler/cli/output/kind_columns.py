@@ -11,7 +11,7 @@ from reconciler.wire import objects
 from reconciler.wire.objects import Item, condition, is_true
 
 from .colour import Cell, Colour
-from .table_layout import age, size, table
+from .table_layout import age, ahead, duration, size, table
 
 SILENT_SECONDS = 5.0
 """A rank that should make progress and has made none for this long is shown as silent."""
@@ -49,13 +49,14 @@ def colour(item: Item) -> Colour:
             item, "ExaminationFailed"
         )
         return "yellow" if unsure else "green"
-    busy = is_true(item, "Reconciling") or ready == "Unknown"
+    waits = item["kind"] == "Job" and item["status"].get("state") == objects.JobState.PENDING
+    busy = waits or is_true(item, "Reconciling") or ready == "Unknown"
     return "yellow" if busy else "red"
 
 
 _READ_ONLY = {"Rank": "ranks", "Operation": "operations"}
 """Plurals of the kinds that have no manifests."""
-COLOURED = ("READY", "STATUS", "PHASE")
+COLOURED = ("READY", "STATE", "STATUS", "PHASE")
 """The columns that show the state."""
 
 _RUNTIME = ("mlx", "mlx-lm")
@@ -184,6 +185,34 @@ def _sync_window(item: objects.SyncWindow) -> list[str]:
     ]
 
 
+def _job(item: objects.Job) -> list[str]:
+    status = item["status"]
+    return [
+        item["metadata"]["name"],
+        status.get("state", objects.JobState.PENDING),
+        str(status.get("run") or "-"),
+        f"{status['attempt']}/{status.get('attemptsMax', 1)}" if status.get("attempt") else "-",
+        status.get("exit") or "-",
+        age(status.get("startedAt")),
+        took(status),
+        ahead(status.get("nextSchedule")),
+        "+".join(status.get("nodes", ())) or "-",
+        _job_text(item),
+    ]
+
+
+def took(of: objects.JobStatus | objects.Run) -> str:
+    """Return the time from the first start of a run to its end, or to now; ``-`` before it."""
+    seconds = of.get("seconds")
+    return age(of.get("startedAt")) if seconds is None else duration(seconds)
+
+
+def _job_text(item: objects.Job) -> str:
+    """Return what a job does, or what came of it."""
+    said = state(item)
+    return condition(item, "Ready")["message"] if said == "Ready" else said
+
+
 def _hours(duration: str) -> str:
     """Return a duration as people write it: manifests are shown with seconds."""
     seconds = float(duration.removesuffix("s"))
@@ -257,6 +286,7 @@ COLUMNS = {
     "Notifier": Columns("NAME READY SENT WAITING (TELLS) (URL) STATUS", _notifier),
     "ApiKey": Columns("NAME READY MODELS EXPIRES USED TODAY (LIMITS) STATUS", _api_key),
     "SyncWindow": Columns("NAME KIND SCHEDULE DURATION ZONE HOLDS (FOR) STATUS", _sync_window),
+    "Job": Columns("NAME STATE RUN ATTEMPT EXIT STARTED DURATION (NEXT) (NODES) STATUS", _job),
     "Rank": Columns("NAME PHASE NODE PID EPOCH AGE (DEMAND) (DETAIL)", _rank),
 }
 """The columns by kind; a new kind needs a row here."""

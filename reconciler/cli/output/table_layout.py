@@ -156,6 +156,11 @@ def age(moment: str | None, now: datetime | None = None) -> str:
     return f"{seconds // 3600}h" if seconds < 172_800 else f"{seconds // 86_400}d"
 
 
+def ahead(moment: str | None, now: datetime | None = None) -> str:
+    """Return in how long a time is, as ``age``."""
+    return age((now or datetime.now(UTC)).isoformat(), datetime.fromisoformat(moment)) if moment else "-"
+
+
 def duration(seconds: float) -> str:
     """Return a duration for people: `0.4s`, `12s`, `4m12s`, `3h5m`, `2d4h`."""
     if seconds < 10:

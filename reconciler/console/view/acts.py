@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from reconciler.resources.verbs import ACTS, KEEPS_OFF, UNDO, VERBS, words_for
-from reconciler.wire.objects import Object
+from reconciler.wire.objects import JobState, Object
 
 STANDING = frozenset({"InForce", "AgreesWithGit"})
 CLUSTER = "cluster/main"
@@ -88,6 +88,10 @@ def _verbs(each: Object, now: Set[str]) -> Iterator[str]:
             yield "uncordon"
     if each["kind"] == "ModelDeployment":
         yield "restart"
+    if each["kind"] == "Job":
+        if each["status"].get("runs") and each["status"]["runs"][-1]["state"] not in JobState.ENDED:
+            yield "cancel"
+        yield "restart"
     if each["kind"] in ("Node", "ModelDeployment", "Model"):
         yield "resume" if "suspend" in now else "suspend"
 
@@ -116,7 +120,7 @@ def command(
     """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end. ``to``: the commit to
     return to; empty for the one before the last change."""
     of = words_for(ACTS[verb].kinds, KINDS[kind], name)
-    rolls = verb == "restart" or (verb == "undo" and kind != "operation")
+    rolls = (verb == "restart" and kind != "job") or (verb == "undo" and kind != "operation")
     words = ["reconciler", *["rollout"] * rolls, verb, name[:10] if kind == "revision" else of]
     words += [f"--replicas={replicas or 'N'}"] if ACTS[verb].counts else []
     words += [f"--to-revision={to}"] if to else []

@@ -12,7 +12,7 @@ from reconciler.wire.objects import Object, Rank
 
 SHOWN_MAX = 50
 """Most hits of each sort."""
-PLACES = {"ModelDeployment": "/deployments/", "Node": "/nodes/"}
+PLACES = {"ModelDeployment": "/deployments/", "Node": "/nodes/", "Job": "/jobs/"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, cast, overload
 
 from reconciler.incidents import summary, what_is_wrong
@@ -37,7 +39,20 @@ SHOWN = ("verb", "replicas", "by", "at", "until", "reason")
 DONE = "Done"
 """Standing of an operation that has had its effect, and has none now."""
 
-_MOMENTS = frozenset(("sentAt", "lastUsedAt", "until", "begins"))
+_MOMENTS = frozenset(
+    (
+        "sentAt",
+        "lastUsedAt",
+        "until",
+        "begins",
+        "since",
+        "createdAt",
+        "scheduledAt",
+        "startedAt",
+        "endedAt",
+        "nextSchedule",
+    )
+)
 """Fields of statuses that are times."""
 
 
@@ -170,6 +185,8 @@ def _object(
     key: ObjectKey, manifest: Manifest, snapshots: Snapshots, status: ObjectStatus | None
 ) -> wire.Object:
     body = cast(wire.Object, _dumped(manifest))
+    if body["kind"] == "Job":
+        body["spec"]["files"] = [_digested(file) for file in cast(Any, body["spec"]["files"])]
     metadata, shown = body["metadata"], _status(status)
     leaving = snapshots.memory.leaving.get(key)
     if leaving:
@@ -184,6 +201,14 @@ def _object(
         shown["heldBy"] = {"syncWindow": held.windows[0], "until": iso(held.until), "text": held.text}
     body["status"] = cast(Any, shown)  # of this kind, as ``status.kinds`` makes it
     return body
+
+
+def _digested(file: Mapping[str, Any]) -> wire.JobFileDigest:
+    """Return a file of a job with the digest of its content instead of it."""
+    found = wire.JobFileDigest(path=file["path"], executable=file["executable"])
+    if "data" in file:
+        found["sha256"] = sha256(b64decode(file["data"])).hexdigest()
+    return found
 
 
 def _is_about(effect: Effect, key: ObjectKey) -> bool:
@@ -202,15 +227,22 @@ def _status(status: ObjectStatus | None) -> wire.Status:
     """Return the status with the fields of its kind, whose times are seconds in the store."""
     if status is None:
         return {"observedGeneration": 0, "conditions": []}
-    extra = dict(status.extra)
-    if "groups" in extra:
-        extra["groups"] = [{**group, "since": iso(group["since"])} for group in extra["groups"]]
-    for moment in _MOMENTS & extra.keys():
-        extra[moment] = iso(extra[moment])
     shown = wire.Status(
         observedGeneration=status.generation, conditions=[_condition(each) for each in status.conditions]
     )
-    return cast(wire.Status, {**shown, **extra})
+    return cast(wire.Status, {**shown, **_dated(status.extra)})
+
+
+def _dated(value: Any) -> Any:
+    """Return plain JSON with its times as texts; some are texts already."""
+    if isinstance(value, list | tuple):
+        return [_dated(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: iso(each) if name in _MOMENTS and isinstance(each, int | float) else _dated(each)
+        for name, each in value.items()
+    }
 
 
 def _condition(condition: Condition) -> wire.Condition:

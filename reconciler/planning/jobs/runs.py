@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from reconciler.errors import few_names
 from reconciler.planning.context.decision import NOTHING, Decision, wait
-from reconciler.planning.context.lost_nodes import unreported
+from reconciler.planning.context.lost_nodes import is_lost, unreported
 from reconciler.planning.context.reservations import Reservations
 from reconciler.planning.context.world import World
 from reconciler.resources import Job
@@ -19,6 +19,8 @@ from reconciler.state.jobs import Fetched, Run, RunReason
 from . import adopt, ladder, schedule
 from .view import hash_of, look
 
+ARTIFACTS_SECONDS = 900.0
+"""Time after the end of a run for which its artifacts are waited for on nodes that give no answer."""
 RUNS_KEPT = 100
 """Runs of a job that are remembered after their end: a spec that ran longer ago than these may run again."""
 
@@ -120,7 +122,9 @@ def _artifacts(world: World, run: Run) -> Decision:
     if run.ended is None or run.artifacts.state is not Fetched.PENDING or not run.attempts:
         return NOTHING
     last = run.attempts[-1]
-    step = FetchArtifacts(run, tuple(each.node for each in last.ranks), last.epoch)
+    nodes = tuple(each.node for each in last.ranks)
+    waits = world.now - run.ended.at < ARTIFACTS_SECONDS and not any(is_lost(world, name) for name in nodes)
+    step = FetchArtifacts(run, nodes, last.epoch, waits)
     return NOTHING if step.subject in world.memory.in_flight else Decision(steps=(step,))
 
 

@@ -8,16 +8,26 @@ from enum import Enum
 from reconciler.state.cause import RefusedBecause
 from reconciler.state.faults import FaultClass, Sign
 from reconciler.state.identity import ObjectKey, ReplicaId
+from reconciler.state.jobs import RunReason
 from reconciler.state.subjects import ReplicaSubject, Subject
 from reconciler.wire.launch import RankId
 
-Class = FaultClass | RefusedBecause
-"""The class of an incident: of a fault of machines and groups, or the reason why nothing serves without any."""
+Class = FaultClass | RefusedBecause | RunReason
+"""The class of an incident: of a fault of machines and groups, the reason why nothing serves without any, or the reason
+for which a run of a job has failed."""
 
 
 def title(class_: Class) -> str:
     """Return the title of a class, such as ``rank crash``."""
-    return class_.title if isinstance(class_, FaultClass) else "not served"
+    match class_:
+        case FaultClass():
+            return class_.title
+        case RunReason.NODE_LOSS:
+            return "job that nodes were lost with"
+        case RunReason():
+            return "job failed"
+        case RefusedBecause():
+            return "not served"
 
 
 class EntryKind(Enum):

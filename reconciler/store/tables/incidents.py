@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from reconciler.state import FaultClass, RefusedBecause, subjects
 from reconciler.state.identity import ObjectKey
+from reconciler.state.jobs import RunReason
 from reconciler.state.reports.incident import Class, Entry, EntryKind, Incident
 from reconciler.store.bodies import written
 from reconciler.store.connection import Connection, put
@@ -16,7 +17,9 @@ from reconciler.wire.launch import RankId
 
 INCIDENTS_KEPT = 500
 """Settled incidents to keep; the oldest are dropped first."""
-_FAULTS = frozenset(fault.value for fault in FaultClass)
+_CLASSES: Mapping[str, Class] = {
+    each.value: each for of in (FaultClass, RefusedBecause, RunReason) for each in of
+}
 KEPT_SECONDS = 90 * 86_400.0
 """A settled incident that is older is dropped."""
 
@@ -106,4 +109,4 @@ def _entry(body: dict[str, Any]) -> Entry:
 
 
 def _class(value: str) -> Class:
-    return FaultClass(value) if value in _FAULTS else RefusedBecause(value)
+    return _CLASSES[value]

@@ -16,6 +16,8 @@ from reconciler.resources import KINDS
 from reconciler.wire.answers import EventEntry
 from reconciler.wire.objects import Condition
 from tests.cli import bodies
+from tests.cli.jobs import answer
+from tests.status.jobs import failed, run, succeeded
 from tests.worlds import sync_window
 
 WIDTH = 100
@@ -53,6 +55,9 @@ def objects(draw: st.DrawFn) -> Any:
         item = bodies.deployment()
         item["spec"]["model"] = other
         item["status"]["groups"][0]["nodes"] = [other, third]
+    elif kind == "Job":
+        (item,) = answer(draw(st.sampled_from([run(), failed(3), succeeded(12)])))["items"]
+        item["status"]["nodes"] = [other, third]
     else:
         item = bodies.gateway()
         item["status"]["endpoint"] = draw(texts)

@@ -13,13 +13,14 @@ from .errors import ALONE, AT_MACHINES, PUSHED, ROWS
 from .for_hands import FOR_HANDS, HINTS_FOR_HANDS
 from .of_a_controller import SCENES as OF_A_CONTROLLER
 from .of_a_home import SCENES as OF_A_HOME
+from .of_jobs import SCENES as OF_JOBS
 from .test_healing import TO_TYPE
 from .up import BEGINS, WHILE_IT_RUNS
 
 HINTS = "cli/core/hints.py"
 TYPED = {
     *((row.file, row.words) for row in (*ROWS, *ALONE)),
-    *((place.file, place.words) for place in (*OF_A_HOME, *OF_A_CONTROLLER)),
+    *((place.file, place.words) for place in (*OF_A_HOME, *OF_A_CONTROLLER, *OF_JOBS)),
     *((each.file, each.words) for each in BEGINS),
     *PUSHED,
     *WHILE_IT_RUNS,

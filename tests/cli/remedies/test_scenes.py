@@ -7,10 +7,11 @@ import pytest
 from .bench import Bench
 from .of_a_controller import SCENES as OF_A_CONTROLLER
 from .of_a_home import SCENES as OF_A_HOME
+from .of_jobs import SCENES as OF_JOBS
 from .scenes import Place, typed
 
 pytestmark = pytest.mark.second_tier
-SCENES = (*OF_A_HOME, *OF_A_CONTROLLER)
+SCENES = (*OF_A_HOME, *OF_A_CONTROLLER, *OF_JOBS)
 
 
 @pytest.mark.parametrize("place", SCENES, ids=str)

@@ -24,9 +24,14 @@ from reconciler.state.job_steps import CreateRun, EndAttempt, FetchArtifacts
 from reconciler.state.jobs import AttemptEnd, Fetched, Run, RunReason, RunResult
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import Gone
-from tests.worlds import World, deployment, job, model, node, worker
+from tests.worlds import World, deployment, model, node, worker
+from tests.worlds import job as any_job
 
 GIB = 2**30
+
+
+def job(name: str = "hpl", nodes: int = 2, **spec: Any) -> Job:
+    return any_job(name, nodes=nodes, **spec)
 
 
 def cluster(*jobs: Job, nodes: int = 2) -> World:

@@ -13,6 +13,7 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.durations import DURATION, MOMENT
 from reconciler.cli.core.kinds import Chosen
 from reconciler.cli.core.objects import fetch, name_of
+from reconciler.cli.core.runs import is_job
 from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.output.form import output_option
 from reconciler.errors import Invalid, Refused, listing
@@ -24,10 +25,19 @@ DEPLOYMENT = "ModelDeployment"
 
 
 @click.command()
-@click.argument("target", required=False, shell_complete=complete.deployments)
+@click.argument("target", required=False, shell_complete=complete.with_logs)
 @selector_option
 @click.option("--replica", type=click.IntRange(0), metavar="N", help="Show this replica only.")
 @click.option("--rank", type=click.IntRange(0), metavar="N", help="Show this rank of each replica only.")
+@click.option(
+    "--run", type=click.IntRange(1), metavar="N", help="Show this run of a job; by default the newest."
+)
+@click.option(
+    "--attempt",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Show this attempt of the run; by default the newest.",
+)
 @click.option("-p", "--previous", is_flag=True, help="Show the group before the current one.")
 @click.option(
     "-f", "--follow", is_flag=True, help="Keep printing new lines, including those of later groups."
@@ -46,12 +56,12 @@ DEPLOYMENT = "ModelDeployment"
 @click.option("--gateway", "process", flag_value="gateway", help="Show the gateway's own log.")
 @output_option()
 @click.pass_obj
-def logs(settings: Settings, /, target: str | None, selector: Selector | None, **how: Any) -> None:
-    """Print the output of a deployment's ranks, sorted by time.
+def logs(settings: Settings, /, target: str | None, selector: Selector | None, **how: Any) -> int:
+    """Print the output of a deployment's or a job's ranks, sorted by time.
 
     With -l, of all deployments with these labels. TARGET is a deployment (tiny, deployment/tiny), one of its replicas
-    (tiny/0), or a rank such as tiny.0.3.1 (deployment, replica, epoch, rank), which may have ended. Lines begin with
-    their time.
+    (tiny/0), a job (job/train), or a rank such as tiny.0.3.1 (deployment, replica, epoch, rank), which may have ended.
+    Lines of a deployment begin with their time. Of a job, -f follows all attempts of the run until it has ended.
 
     \b
     Examples:
@@ -61,6 +71,8 @@ def logs(settings: Settings, /, target: str | None, selector: Selector | None, *
       reconciler logs -l tier=chat -f
       reconciler logs tiny --previous          the output of the group before
       reconciler logs tiny.0.3.1
+      reconciler logs job/train -f
+      reconciler logs job/train --run 3 --attempt 2 --rank 1
       reconciler logs --controller -f
     """
     if sum(each is not None for each in (target, selector, how["process"])) != 1:
@@ -72,13 +84,28 @@ def logs(settings: Settings, /, target: str | None, selector: Selector | None, *
         from .log_files import print_file
 
         print_file(settings.home / "logs" / f"{how['process']}.log", wanted, how, Printer(how, False))
-        return
+        return 0
+    if target and is_job(target):
+        return _of_run(settings, target, wanted, how)
+    if how["run"] is not None or how["attempt"] is not None:
+        raise click.UsageError("--run and --attempt need a job, such as job/train")
     from .rank_logs import Reading, Target
 
     chosen = Target.named(target, how) if target else Target.labelled(_selected(settings, selector), how)
     reading = Reading(settings.socket, chosen, wanted)
     try:
         reading.print(how)
+    finally:
+        reading.close()
+    return 0
+
+
+def _of_run(settings: Settings, target: str, wanted: Wanted, how: dict[str, Any]) -> int:
+    from .run_logs import RunReading, RunTarget
+
+    reading = RunReading(settings.socket, RunTarget.named(target, how), wanted)
+    try:
+        return reading.print(how)
     finally:
         reading.close()
 

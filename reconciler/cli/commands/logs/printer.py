@@ -22,12 +22,15 @@ class Printer:
         self._follow = how["follow"]
         self._prefix = several if how["prefix"] is None else how["prefix"]
         self.nodes: dict[str, str] = {}
+        self.marks: dict[str, str] = {}
+        """The beginnings of the lines of sources; by default their names in brackets."""
 
     def __call__(self, found: Iterable[Line]) -> None:
         if self._output is None:
             for line in found:
                 text = shown(line.text)
-                click.echo(f"[{line.source}] {text}" if self._prefix else text)
+                mark = self.marks.get(line.source, f"[{line.source}] ")
+                click.echo(f"{mark}{text}" if self._prefix else text)
         elif self._follow:
             for line in found:
                 click.echo(json.dumps(self._item(line), ensure_ascii=False))

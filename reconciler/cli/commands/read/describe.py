@@ -14,10 +14,11 @@ from reconciler.cli.core.app import Settings, fail
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import RANK
 from reconciler.cli.core.objects import as_list, chosen_by, fetch, key_of, name_of
+from reconciler.cli.core.runs import rank_of
 from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.output.colour import Cell, Colour
 from reconciler.cli.output.form import output_option, print_body
-from reconciler.cli.output.kind_columns import NONE, labels
+from reconciler.cli.output.kind_columns import NONE, labels, took
 from reconciler.cli.output.streams import shown
 from reconciler.cli.output.table_layout import age, table, terminal_width
 from reconciler.cli.output.typed import typed
@@ -25,7 +26,7 @@ from reconciler.errors import Refused, few_names
 from reconciler.wire import answers
 from reconciler.wire.admin import ListEvents, ListIncidents, ReadRankLog, ShowPlaces, ShowPlan
 from reconciler.wire.launch import RankId
-from reconciler.wire.objects import Condition, FailedRank, Group, Item, conditions_of
+from reconciler.wire.objects import Condition, FailedRank, Group, Item, Job, JobState, Run, conditions_of
 
 from . import incidents
 from .events import event_table
@@ -49,7 +50,7 @@ def describe(
 ) -> None:
     """Show objects in detail, with their events and incidents.
 
-    That is the spec, conditions, groups, part of the plan, latest incidents and events. For a deployment, it also
+    That is the spec, conditions, groups or runs, part of the plan, latest incidents and events. For a deployment, it also
     shows the reasons for the nodes of each replica. For a group that ended and was not replaced, it shows the last
     lines of the rank to blame. An incident has all its entries. A NAME alone shows every object of that name.
 
@@ -59,6 +60,7 @@ def describe(
       reconciler describe tiny
       reconciler describe node/node-a model/tiny
       reconciler describe nodes -l pool=studios
+      reconciler describe job/train
       reconciler describe incident 3
     """
     number = None if what[0].isdigit() else incidents.identified(what)
@@ -153,7 +155,8 @@ def _page(described: _Described) -> str:
     item, plan = described.item, described.plan
     assert item["kind"] != "Rank"
     groups = item["status"].get("groups") if item["kind"] == "ModelDeployment" else None
-    shown = ("conditions", "observedGeneration", "groups")
+    runs = item["status"].get("runs") if item["kind"] == "Job" else None
+    shown = ("conditions", "observedGeneration", "groups", "runs")
     status = {key: value for key, value in item["status"].items() if key not in shown}
     lines = [
         f"Name:        {name_of(item)}",
@@ -169,6 +172,8 @@ def _page(described: _Described) -> str:
         lines += ["Status:", _indented(as_yaml(status))]
     if groups is not None:
         lines += ["Groups:", _groups(groups), *_spread(groups)]
+    if runs is not None:
+        lines += ["Runs:", *_runs(runs)]
     if described.places:
         lines += ["Nodes:", *_places(described.places)]
     rows = [
@@ -216,6 +221,54 @@ def _groups(groups: list[Group]) -> str:
         for group in groups
     ]
     return _table(headers, rows) if rows else f"  {NONE}"
+
+
+def _runs(runs: list[Run]) -> list[str]:
+    """Return a table of runs, newest first, and one of the newest run's attempts."""
+    if not runs:
+        return [f"  {NONE}"]
+    headers = ("RUN", "STATE", "REASON", "ATTEMPTS", "EXIT", "STARTED", "DURATION", "ARTIFACTS", "TEXT")
+    rows = [
+        (
+            str(run["run"]),
+            run["state"],
+            run["reason"] if run["reason"] != run["state"] else "-",
+            str(len(run["attempts"]) + run["attemptsLeftOut"]),
+            run["exit"] or "-",
+            age(run["startedAt"]),
+            took(run),
+            _artifacts(run),
+            typed(run["text"]),
+        )
+        for run in reversed(runs)
+    ]
+    return [_table(headers, rows), *_attempts(runs[-1])]
+
+
+def _artifacts(run: Run) -> str:
+    found = run["artifacts"]
+    return f"{found['files']} ({found['state']})" if found["files"] else found["state"]
+
+
+def _attempts(run: Run) -> list[str]:
+    """Return the attempts of a run with their ranks, newest first; nothing if there are none."""
+    rows = [
+        (
+            str(attempt["number"]),
+            attempt["end"] or "Running",
+            attempt["transport"] or "-",
+            str(rank["rank"]),
+            rank["node"],
+            rank["exit"] or rank["phase"],
+            age(attempt["startedAt"]),
+            typed(rank["text"] or attempt["text"]),
+        )
+        for attempt in reversed(run["attempts"])
+        for rank in attempt["ranks"]
+    ]
+    headers = ("ATTEMPT", "END", "TRANSPORT", "RANK", "NODE", "EXIT", "STARTED", "TEXT")
+    title = f"Attempts of run {run['run']}:"
+    return [title, _table(headers, rows)] if rows else []
 
 
 def _spread(groups: list[Group]) -> list[str]:
@@ -277,12 +330,29 @@ def _indented(text: str) -> str:
 
 def _last_logs(client: Client, item: Item) -> list[_LastLog]:
     """Return the last lines of each such rank, if its node still has them."""
+    if item["kind"] == "Job":
+        return _last_log_of_job(client, item)
     groups = item["status"].get("groups") or [] if item["kind"] == "ModelDeployment" else []
-    return [_last_lines(client, group["failed"]) for group in groups if "failed" in group][:LOGS_SHOWN]
+    failed = [group["failed"] for group in groups if "failed" in group][:LOGS_SHOWN]
+    return [_last_lines(client, each, f"reconciler logs {each['rank']}") for each in failed]
 
 
-def _last_lines(client: Client, failed: FailedRank) -> _LastLog:
-    command = f"reconciler logs {failed['rank']}"
+def _last_log_of_job(client: Client, job: Job) -> list[_LastLog]:
+    """Return the last lines of the rank whose exit is that of the newest run, if it has failed."""
+    name, runs = job["metadata"]["name"], job["status"].get("runs", [])
+    run = runs[-1] if runs else None
+    if run is None or run["state"] == JobState.SUCCEEDED or run["exit"] is None:
+        return []
+    attempt = run["attempts"][-1]
+    rank = next((each for each in attempt["ranks"] if each["exit"] == run["exit"]), None)
+    if rank is None:
+        return []
+    id, number = rank_of(name, run, attempt, rank["rank"]), attempt["number"]
+    command = f"reconciler logs job/{name} --run {run['run']} --attempt {number} --rank {rank['rank']}"
+    return [_last_lines(client, {"rank": str(id), "node": rank["node"], "text": attempt["text"]}, command)]
+
+
+def _last_lines(client: Client, failed: FailedRank, command: str) -> _LastLog:
     found: _LastLog = {**failed, "lines": [], "problem": "", "command": command}
     try:
         text = client.ask(ReadRankLog(RankId.parse(failed["rank"]), LOG_BYTES_MAX))["text"]

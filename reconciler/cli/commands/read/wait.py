@@ -21,7 +21,7 @@ from reconciler.cli.output.kind_columns import state
 from reconciler.cli.output.parsed import Parsed
 from reconciler.cli.output.screen import Screen, quiet_screen
 from reconciler.errors import Refused, Unreachable
-from reconciler.wire.objects import Item, condition, conditions_of
+from reconciler.wire.objects import Item, JobState, condition, conditions_of
 
 WEEK_SECONDS = 7 * 86_400.0
 LOOK_SECONDS = 1.0
@@ -29,6 +29,16 @@ LOOK_SECONDS = 1.0
 
 ELSEWHERE = {"available": "Ready", "healthy": "Ready", "progressing": "Reconciling", "failed": "Stalled"}
 """Conditions of other tools' objects, with the condition that means the same here."""
+
+COMPLETE = "complete"
+JOB_GOALS: dict[str, tuple[str, ...]] = {
+    COMPLETE: (JobState.SUCCEEDED,),
+    "failed": (JobState.FAILED,),
+    "ended": JobState.ENDED,
+}
+"""The goals of jobs, with the states that meet them."""
+TIMED_OUT_STATUS = 124
+"""Exit status when a job has not ended in time, as of timeout(1): 1 says that it cannot end so any more."""
 
 Key = tuple[str, str]
 
@@ -40,9 +50,13 @@ class Goal:
     what: str
     path: Path = ()
     value: str | None = None
+    states: tuple[str, ...] = ()
+    """The states in which a job meets it; empty for all other goals."""
 
     def met(self, item: Item | None) -> bool:
         """Return whether an object (None: missing) meets the goal with its newest spec."""
+        if self.states:
+            return _ended(item) in self.states
         if self.what == "delete":
             return item is None
         if item is None or self.what == "create":
@@ -54,9 +68,26 @@ class Goal:
         newest: bool = observed >= item["metadata"].get("generation", 0)
         return newest and found["status"].lower() == (self.value or "True").lower()
 
+    def lost(self, item: Item | None) -> str:
+        """Return why an object cannot meet the goal any more; empty if it can."""
+        if not self.states or self.met(item):
+            return ""
+        if item is None:
+            return "it is gone"
+        return condition(item, "Ready")["message"] if _ended(item) else ""
+
     def _has_value(self, item: Item) -> bool:
         values = [written(value) for value in find(self.path, item) if value is not None]
         return bool(values) and (self.value is None or values == [self.value])
+
+
+def _ended(item: Item | None) -> str:
+    """Return the state of a job whose newest run has ended with its newest spec; empty if it has not."""
+    if item is None or item["kind"] != "Job":
+        return ""
+    newest = item["status"]["observedGeneration"] >= item["metadata"].get("generation", 0)
+    state = item["status"].get("state", "")
+    return state if newest and state in JobState.ENDED else ""
 
 
 def _cased(item: Item, name: str) -> str:
@@ -67,6 +98,8 @@ def _cased(item: Item, name: str) -> str:
 
 def _parse_goal(text: str) -> Goal:
     """Return the goal of `condition=NAME[=VALUE]`, `delete`, `create` or `jsonpath={PATH}[=VALUE]`."""
+    if text.lower() in JOB_GOALS:
+        return Goal(text.lower(), states=JOB_GOALS[text.lower()])
     kind, _, rest = text.partition("=")
     if kind in ("delete", "create") and not rest:
         return Goal(kind)
@@ -101,9 +134,9 @@ def _goal_at(text: str) -> Goal:
     "goals",
     type=Parsed("goal", _parse_goal),
     multiple=True,
-    required=True,
     metavar="GOAL",
-    help="condition=NAME[=VALUE], delete, create or jsonpath={PATH}[=VALUE]; may be repeated, met in order.",
+    help="condition=NAME[=VALUE], delete, create or jsonpath={PATH}[=VALUE]; may be repeated, met in order. Of jobs also"
+    " complete (the default), failed or ended.",
 )
 @click.option(
     "--timeout",
@@ -116,7 +149,8 @@ def _goal_at(text: str) -> Goal:
 def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], **how: Any) -> int:
     """Wait until objects meet a condition.
 
-    A condition counts once it describes the newest spec (observedGeneration).
+    A condition counts once it describes the newest spec (observedGeneration). For jobs, complete, failed and ended are about
+    the newest run: if it has ended otherwise, the wait is over with exit status 1, and with 124 if the time is.
 
     \b
     Examples:
@@ -124,11 +158,19 @@ def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], 
       reconciler wait nodes --all --for=condition=Ready
       reconciler wait md/tiny --for=jsonpath='{.status.readyReplicas}'=2
       reconciler wait md/old --for=delete
+      reconciler wait job/train --timeout=1h
+      reconciler wait job/train --for=ended --timeout=-1s
     """
     chosen = only_one(chosen_by(settings.socket, what), what)
     named = all(choice.names for choice in chosen)
     if named == (how["every"] or how["selector"] is not None):
         raise click.UsageError("expected KIND/NAME..., KIND NAME..., KIND --all or KIND -l SELECTOR")
+    if not goals:
+        if any(choice.kind != "Job" for choice in chosen):
+            raise click.UsageError(
+                "Missing option '--for', such as --for=condition=Ready; only jobs have a default"
+            )
+        goals = (_parse_goal(COMPLETE),)
     waited = _WaitState(goals, _targets(settings, chosen, how["selector"], goals))
     deadline = time.monotonic() + (WEEK_SECONDS if how["timeout"] < 0 else how["timeout"])
     try:
@@ -136,8 +178,13 @@ def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], 
             _follow(settings, choice, waited, deadline)
     except Unreachable as error:
         fail(str(error))
-    for kind, name in waited.open():
+    for (kind, name), why in waited.lost.items():
+        fail(f"{plural(kind)}/{name} cannot meet the condition any more: {why}")
+    late = [key for key in waited.open() if key not in waited.lost]
+    for kind, name in late:
         fail(f"timed out waiting for the condition on {plural(kind)}/{name}")
+    if late and all(goal.states for goal in goals):
+        return TIMED_OUT_STATUS
     return 1 if waited.open() else 0
 
 
@@ -163,7 +210,11 @@ def _check_conditions(item: Item, goals: tuple[Goal, ...]) -> None:
     """Raise ``UsageError`` for a condition that objects of this kind never have: it would be awaited in vain."""
     types = [each["type"] for each in conditions_of(item)]
     for goal in goals:
-        asks = not goal.path and goal.what not in ("delete", "create")
+        if goal.states and item["kind"] != "Job":
+            raise click.UsageError(
+                f"{goal.what} is for jobs; {plural(item['kind'])} have conditions: --for=condition=Ready"
+            )
+        asks = not goal.path and not goal.states and goal.what not in ("delete", "create")
         if asks and types and goal.what.lower() not in [known.lower() for known in types]:
             meant = ELSEWHERE.get(goal.what.lower(), goal.what.capitalize())
             raise click.UsageError(
@@ -177,6 +228,8 @@ class _WaitState:
     def __init__(self, goals: tuple[Goal, ...], targets: Iterable[Key]) -> None:
         self._goals = goals
         self._reached = dict.fromkeys(targets, 0)
+        self.lost: dict[Key, str] = {}
+        """Objects that cannot meet their next goal any more, with the reason."""
 
     def open(self, kind: str | None = None) -> list[Key]:
         """Return the objects with an unmet goal, of one kind or of all."""
@@ -190,6 +243,8 @@ class _WaitState:
             self._reached[key] += 1
             progress.clear()
             click.echo(f"{full_name(*key)} condition met")
+        if self._reached[key] < len(self._goals) and (why := self._goals[self._reached[key]].lost(item)):
+            self.lost[key] = why
 
 
 def _follow(settings: Settings, choice: Chosen, waited: _WaitState, deadline: float) -> None:
@@ -200,7 +255,7 @@ def _follow(settings: Settings, choice: Chosen, waited: _WaitState, deadline: fl
         there = {key_of(item): item for item in pick(items, choice, None)}
         for key in mine:
             waited.check(key, there.get(key), progress)
-        left = [key for key in mine if key in waited.open()]
+        left = [key for key in mine if key in waited.open() and key not in waited.lost]
         if not left or time.monotonic() >= deadline:
             break
         item = there.get(left[0])
