@@ -77,6 +77,24 @@ class ReadLog:
     offset: Optional[int] = None
 
 
+@message("list_artifacts")
+class ListArtifacts:
+    """Ask for the artifacts of a job's rank that has ended."""
+
+    id: RankId
+
+
+@message("read_artifact")
+class ReadArtifact:
+    """Ask for at most ``bytes_max`` bytes of an artifact, from ``offset`` on."""
+
+    id: RankId
+    path: str
+    """As in ``ArtifactFile.path``."""
+    offset: int
+    bytes_max: int
+
+
 @message("fetch_weights")
 class FetchWeights:
     """Fetch weights to ``path`` until they are complete and verified. Repeated requests have no effect meanwhile."""
@@ -122,7 +140,7 @@ class Shutdown:
 
 
 AGENT_RECEIVES = vocabulary(
-    Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, FetchWeights, GiveWeights, RemoveWeights,
+    Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, ListArtifacts, ReadArtifact, FetchWeights, GiveWeights, RemoveWeights,
     RunTool, Repair, ConfirmRepair, Shutdown,
 )  # fmt: skip
 
@@ -152,6 +170,31 @@ class Changed:
     """Push: something on this node is no longer as reported before ``sequence``."""
 
     sequence: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ArtifactFile:
+    """A regular file in the working directory of a rank that ``JobConfig.artifacts`` names."""
+
+    path: str
+    """Relative to the working directory."""
+    size: int
+    """Bytes."""
+
+
+@message("artifacts")
+class ArtifactList:
+    """The answer to ``ListArtifacts``."""
+
+    files: Tuple[ArtifactFile, ...]
+
+
+@message("piece")
+class ArtifactPiece:
+    """The answer to ``ReadArtifact``."""
+
+    data: str
+    """Bytes in base64; empty at the end of the file."""
 
 
 class HeldBy:
@@ -349,7 +392,9 @@ class NodeReport:
     """True if its tools identify the machine as emulated."""
 
 
-CONTROLLER_RECEIVES = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid)
+CONTROLLER_RECEIVES = vocabulary(
+    Hello, Refused, Done, Log, ArtifactList, ArtifactPiece, Changed, NodeReport, ToolSaid
+)  # fmt: skip
 
 # --- agent and shim --------------------------------------------------------------------------------
 
