@@ -7,7 +7,7 @@ limits. The code of a rank is in ``runner/``; the agent gets the command of each
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 
@@ -76,3 +76,12 @@ MLX = Engine(
     gid_index=1,  # fixed in rdma.cpp of 0.32, which announces the first mapped GID of any index: RTR fails with errno 22
     wires_max=4,  # RING_MAX_CONNS of ring_impl.h; a mesh has no limit of its own
 )
+SCRIPT = replace(
+    MLX,
+    packages=(),
+    pins=(),
+    imports=(),
+    rank="reconciler.launcher",
+    environment=MappingProxyType({"PYTHONUNBUFFERED": "1"}),
+)
+"""The program of a job's rank, which starts any command. Its ranks use the transports of MLX."""

@@ -15,7 +15,7 @@ from reconciler.planning import plan
 from reconciler.planning.context.guessed_cache import guessed
 from reconciler.planning.context.sharding import STRATEGIES
 from reconciler.planning.context.world import World as PlanningWorld
-from reconciler.resources import LOCAL, Fabric, Gateway, Manifest, Model, ModelDeployment, Node, Notifier
+from reconciler.resources import LOCAL, Fabric, Gateway, Job, Manifest, Model, ModelDeployment, Node, Notifier
 from reconciler.resources.sync_window import SyncWindow
 from reconciler.state import (
     AdoptGroup,
@@ -55,6 +55,7 @@ from reconciler.state import (
     ReplaceGateway,
     ReplicaId,
     RequestedStop,
+    RunId,
     SendRoutes,
     StartAgent,
     StartGateway,
@@ -70,6 +71,16 @@ from reconciler.state import (
     Write,
 )
 from reconciler.state.identity import workload_named
+from reconciler.state.job_steps import (
+    CreateRun,
+    EndAttempt,
+    EndRun,
+    FetchArtifacts,
+    RemoveRuns,
+    RunStep,
+    SuspendRun,
+)
+from reconciler.state.jobs import Artifacts, Fetched, Run
 from reconciler.state.machine.gateways import GatewaysInForce
 from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.state.machine.weights import FetchWeights, RemoveWeights, folder
@@ -121,6 +132,11 @@ def hub_model(name: str = "tiny", revision: str = "a" * 40, **more: Any) -> Mode
     return manifest(Model, name, source={"huggingface": hub})  # type: ignore[no-any-return]
 
 
+def worker(name: str, **spec: Any) -> Node:
+    """A node that runs jobs."""
+    return node(name, jobs={"allow": {"paths": ["jobs/*"]}}, **spec)
+
+
 def model(name: str = "tiny", path: str = "tiny", trusted: bool = False) -> Model:
     return manifest(Model, name, source={"path": path}, trustRemoteCode=trusted)  # type: ignore[no-any-return]
 
@@ -147,6 +163,12 @@ def sync_window(name: str = "office-hours", **spec: Any) -> SyncWindow:
     spec = {"kind": "deny", "schedule": "0 8 * * 1-5", "duration": "10h", **spec}
     body = {"apiVersion": "reconciler/v1alpha1", "kind": "SyncWindow", "metadata": {"name": name}}
     return SyncWindow.model_validate({**body, "spec": spec}, strict=False)
+
+
+def job(name: str = "train", **spec: Any) -> Job:
+    """A Job as it is in a revision, at ``jobs/NAME.yaml``."""
+    program = {"script": {"command": ["python", "train.py"]}}
+    return manifest(Job, name, **{"program": program, "manifestPath": f"jobs/{name}.yaml", **spec})  # type: ignore[no-any-return]
 
 
 def notifier(name: str = "on-call", **spec: Any) -> Notifier:
@@ -225,6 +247,8 @@ class World:
     fetched: dict[str, dict[NodeName, FetchReport | None]] = field(default_factory=dict)
     """Weights that come from a hub, by path and node: how their fetch stands, and None where they are verified."""
     rollbacks: dict[DeploymentName, Rollback] = field(default_factory=dict)
+    runs: dict[RunId, Run] = field(default_factory=dict)
+    created: dict[ObjectKey, float] = field(default_factory=dict)
     on_disk: tuple[KeptWeights, ...] = ()
     """Fetched weights, on every node."""
     folders: dict[str, str] = field(default_factory=dict)
@@ -266,7 +290,9 @@ class World:
     gateways: GatewaysInForce = field(default_factory=GatewaysInForce)
 
     def desired(self) -> Desired:
-        desired = replace(Desired.of("r1", self.manifests), generations=dict(self.generations))
+        desired = replace(
+            Desired.of("r1", self.manifests), generations=dict(self.generations), created=dict(self.created)
+        )
         return desired.stopped() if self.stopping else desired
 
     def observed(self) -> Observed:
@@ -465,12 +491,17 @@ class World:
                 assert step.group.epoch > known - isinstance(step, AdoptGroup)
                 self.groups[step.workload] = step.group
                 self.last_epochs[step.workload] = step.group.epoch
+                if isinstance(step.workload, RunId) and self.runs[step.workload].started_at is None:
+                    begun = replace(self.runs[step.workload], started_at=step.group.created_at)
+                    self.runs[step.workload] = begun
                 if isinstance(step, AllocateEpoch):
                     self._note_transport(step)
                     self.attempts[step.workload] = (*self.attempts.get(step.workload, ()), step.attempt)[-50:]
             case StartRank() | StopRank() | ContinueRank() | ForgetRank():
                 self._obey_about_rank(step)
                 self.writes[step.node] = Write(self.link, self.sequence)
+            case CreateRun() | EndAttempt() | EndRun() | SuspendRun() | FetchArtifacts() | RemoveRuns():
+                self._obey_about_run(step)
             case ProveGroup():
                 self._prove(step)
             case FetchWeights() | RemoveWeights() | BuildRuntime() | PruneRuntimes():
@@ -488,6 +519,23 @@ class World:
                 self.stale.pop(step.node, None)
             case SendRoutes() | StartGateway() | ContinueGateway() | ReplaceGateway() | StopGateway():
                 pass  # gateways of nodes are as tests put them
+
+    def _obey_about_run(self, step: RunStep) -> None:
+        if isinstance(step, RemoveRuns):
+            for id in step.runs:
+                del self.runs[id]
+            return
+        run = step.run
+        assert isinstance(step, CreateRun) == (run.id not in self.runs), step
+        assert not isinstance(step, EndRun | EndAttempt) or self.runs[run.id].ended is None, "it has ended"
+        if isinstance(step, FetchArtifacts):
+            run = replace(run, artifacts=Artifacts(Fetched.DONE))
+        if isinstance(step, EndAttempt):
+            del self.groups[run.id]
+        if isinstance(step, CreateRun) and step.group is not None:
+            self.groups[run.id] = step.group
+            self.last_epochs[run.id] = step.group.epoch
+        self.runs[run.id] = run
 
     def _obey_about_files(self, step: FetchWeights | RemoveWeights | BuildRuntime | PruneRuntimes) -> None:
         if isinstance(step, FetchWeights):
@@ -603,7 +651,10 @@ class World:
                 self.report(step.id, stopped=False)  # who is silent is so until its next step
             case ForgetRank():
                 assert self.ranks[step.id][1].phase == Phase.EXITED, "a rank that lives is forgotten"
-                del self.ranks[step.id]
+                if step.keep_record:
+                    self.report(step.id, pruned=True)
+                else:
+                    del self.ranks[step.id]
 
     def _stop(self, step: StopRank) -> None:
         gone_by = self.now + step.grace_seconds
@@ -612,9 +663,16 @@ class World:
             assert self.ranks[step.id][1].killed_seconds is None, "who was killed is not asked again"
             self.report(step.id, killed_seconds=0.0)  # its grace is over at once
         elif not self.lingers:
-            self.end_rank(step.id, code=0)
+            self._end_as_asked(step.id)
         elif self.ranks[step.id][1].phase != Phase.EXITED:
             self.report(step.id, phase=Phase.DRAINING)
+
+    def _end_as_asked(self, rank: RankId) -> None:
+        """The rank of a job ends by the signal, whatever its program does then."""
+        if isinstance(_replica(rank), RunId):
+            self.end_rank(rank, signal=15)
+        else:
+            self.end_rank(rank, code=0)
 
     def pass_time(self, until: float) -> None:
         """The clock goes on, and whoever was asked to end by then has ended."""
@@ -626,7 +684,7 @@ class World:
                 continue
             stop = self.stops.get(rank)
             if self.ranks[rank][1].phase == Phase.DRAINING and (stop is None or stop.gone_by <= self.now):
-                self.end_rank(rank, code=0)
+                self._end_as_asked(rank)
 
     def restart_controller(self) -> None:
         """Another controller goes on with the same store."""
@@ -697,6 +755,7 @@ class World:
         self.groups = dict(kept.groups) if kept else {}
         self.attempts = dict(kept.attempts) if kept else {}
         self.last_epochs = dict(kept.last_epochs) if kept else {}
+        self.runs = dict(kept.runs) if kept else {}
         self.restart_controller()
 
     def replica(self, name: str = "tiny", index: int = 0) -> ReplicaId:

@@ -2,7 +2,8 @@
 
 1. While the cluster is suspended, no newer revision comes into force, and no change that sync windows have kept out of
    the revision in force.
-2. A newer revision that removes much, or a serving object whose removal no commit names, is held until it is approved.
+2. A newer revision that removes much, or a serving object whose removal no commit names, or that could run a job that no
+   commit names, is held until it is approved.
 3. Sync windows keep changes of single objects out.
 
 A deployment that is too large for all nodes is refused by push and shown by a preview (``controller/admin/preview.py``,
@@ -19,10 +20,11 @@ from dataclasses import dataclass, field, replace
 
 from reconciler.resources import Manifest
 from reconciler.state import Hold, ObjectKey
-from reconciler.state.desired import Suspended
+from reconciler.state.desired import JobToRun, Suspended
 from reconciler.state.held_changes import HeldChanges
 from reconciler.state.operations import Operations
 
+from .jobs import new_jobs
 from .overlay import overlay
 from .removals import Removal, hold, removal
 from .windows import admit
@@ -38,8 +40,9 @@ class Incoming:
     manifests: Manifests
     folder: str = ""
     """Folder of the commit that has its manifests; empty for the whole commit."""
-    allowed: Collection[str] | None = ()
-    """Names of serving objects that it may remove (``removals.removal``)."""
+    allowed: Collection[str] = ()
+    """Names of serving objects that it may remove (``removals.removal``), and of jobs that it may run
+    (``jobs.new_jobs``)."""
     approved: bool = False
     """Judge it as if somebody had approved it."""
 
@@ -79,6 +82,8 @@ class Live:
     """The objects in force, with operations."""
     serving: Collection[ObjectKey] = ()
     """The objects that serve now."""
+    runnable: Collection[str] = ()
+    """Marks of the jobs that the revision in force could run (``jobs.runnable``)."""
     approved: Collection[str] = ()
     """Approved revisions, in addition to those that operations approve."""
 
@@ -94,6 +99,8 @@ class Verdict:
     hold: Hold | None = None
     held: HeldChanges | None = None
     """Changes that sync windows keep out: of the incoming revision, or of the one before if that stays."""
+    runs: tuple[JobToRun, ...] = ()
+    """Jobs that the incoming revision could run, and that nobody has named. The first revision may run any."""
 
     @property
     def kept_out(self) -> bool:
@@ -108,12 +115,25 @@ def judge(
     if in_force is not None and (incoming.revision, incoming.folder) == (in_force.revision, in_force.folder):
         return _let_in(in_force, incoming, operations, Removal((), len(live.objects), (), False), now)
     removes = _removal(incoming, operations, live, now)
+    runs = new_jobs(live.runnable, incoming.manifests.values(), incoming.allowed) if live.revision else ()
+    return replace(_judge_newer(in_force, incoming, operations, live, now, removes, runs), runs=runs)
+
+
+def _judge_newer(
+    in_force: InForce | None,
+    incoming: Incoming,
+    operations: Operations,
+    live: Live,
+    now: float,
+    removes: Removal,
+    runs: tuple[JobToRun, ...],
+) -> Verdict:
     suspension = operations.suspension(now)
     if in_force is not None and suspension is not None:
         stays = _let_in(in_force, _again(in_force), operations, removes, now)
         return replace(stays, suspended=Suspended(incoming.revision, suspension))
     approved = {*live.approved, *operations.approved(live.revision, now)}
-    holds = hold(incoming.revision, removes, approved, live.revision)
+    holds = hold(incoming.revision, removes, approved, live.revision, runs)
     if holds is None or incoming.approved:
         return _let_in(in_force, incoming, operations, removes, now)
     if in_force is None:

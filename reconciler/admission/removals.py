@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 from reconciler.resources import PLURALS, SHORT_NAMES
 from reconciler.state import Hold, ObjectKey
+from reconciler.state.desired import JobToRun
 from reconciler.state.identity import WorkloadId
 
+ALL = "*"
+"""The word that allows all removals."""
 PERCENT_MAX = 30
 """The share of the objects in force that a revision may remove without approval. It may always remove one."""
 
@@ -35,17 +38,17 @@ def removal(
     in_force: Collection[ObjectKey],
     incoming: Collection[ObjectKey],
     serving: Collection[ObjectKey],
-    said: Collection[str] | None,
+    said: Collection[str],
 ) -> Removal:
     """Judge the removals if ``incoming`` follows ``in_force``, alike for a push, the loop and a preview.
 
     ``said``: the names whose removal a commit or its pusher allows, such as ``tiny``, or ``model/tiny`` for one kind
-    only; None stands for all. With nothing in force, nothing can be removed: the first revision of a cluster is never
+    only; ``ALL`` for all. With nothing in force, nothing can be removed: the first revision of a cluster is never
     held.
     """
     removes = tuple(sorted(set(in_force) - set(incoming)))
     much = bool(removes) and (not incoming or 100 * len(removes) > max(100, PERCENT_MAX * len(in_force)))
-    unsaid = tuple(key for key in removes if key in serving and said is not None and not _named(key, said))
+    unsaid = tuple(key for key in removes if key in serving and ALL not in said and not _named(key, said))
     return Removal(removes, len(in_force), unsaid, much)
 
 
@@ -63,8 +66,16 @@ def serving(
     return frozenset(key for key in keys if key in served or (key.kind == "Gateway" and gateway))
 
 
-def hold(revision: str, found: Removal, approved: Collection[str], over: str = "") -> Hold | None:
-    """Return why ``revision`` must not replace ``over`` yet; None if it may."""
-    if revision in approved or not (found.unsaid or found.much):
+def hold(
+    revision: str,
+    found: Removal,
+    approved: Collection[str],
+    over: str = "",
+    runs: tuple[JobToRun, ...] = (),
+) -> Hold | None:
+    """Return why ``revision`` must not replace ``over`` yet; None if it may. ``runs``: the jobs that it would run, and that
+    nobody has named."""
+    if revision in approved or not (found.unsaid or found.much or runs):
         return None
-    return Hold(revision, found.removes, found.of, over, () if found.much else found.unsaid)
+    removes = found.removes if found.unsaid or found.much else ()
+    return Hold(revision, removes, found.of, over, () if found.much else found.unsaid, runs)

@@ -135,6 +135,7 @@ def _surroundings(
         supervision=lambda: observe_supervision(home.supervision),
         stopped_up=lambda: stopped_holder(home.root / "up.lock"),
         gateways=gateways,
+        artifacts=home.artifacts,
         console=lambda: observe_console(home.console) if holder(home.lock_of(CONSOLE)) is not None else "",
     )
 
@@ -148,7 +149,15 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
 
     collector = Collector(around.machines, clock, news, lambda name: lease.token(name, store.token))
     gateways = around.gateways
-    tools = Tools(store, collector, around.machines, clock, hub=around.hub, gateways=gateways)
+    tools = Tools(
+        store,
+        collector,
+        around.machines,
+        clock,
+        hub=around.hub,
+        gateways=gateways,
+        artifacts=around.artifacts,
+    )
     tools.runtimes.on_news = news
     publisher = Publisher(store, around.routes)
     watcher = GatewaysOnNodes(gateways.front, news)

@@ -71,6 +71,7 @@ class Home:
     figures = _Within("figures")
     """The folder in which figures of the last hours survive a restart."""
     fronts = _Within("fronts.json")
+    artifacts = _Within("artifacts")
     """The controller's file of the nodes that have their own gateway."""
     addresses = _Within("addresses.json")
     """The controller's file of the addresses at which machines answered last."""

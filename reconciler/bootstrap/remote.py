@@ -23,6 +23,7 @@ from reconciler.source.git.repository import ClusterRepo
 from reconciler.source.mirror.looking import Remote
 from reconciler.source.pushed import read_fetched
 from reconciler.source.sources import GitSource, Source
+from reconciler.source.yaml.beside import packed
 from reconciler.wire.admin import Preview
 
 from .home import Home
@@ -79,7 +80,7 @@ def remote_of(home: Home, source: Source, loop: Loop, parts: Parts) -> RemoteTas
     pushes = Pushes(parts, loop)
 
     def objection(repo: ClusterRepo, old: str | None, new: str) -> str:
-        foreseen = pushes.foreseen(read_fetched(repo, old, new), None)
+        foreseen = pushes.foreseen(read_fetched(repo, old, new))
         body = asyncio.run_coroutine_threadsafe(foreseen, running).result(VERIFY_SECONDS)
         said = [line.removeprefix("reconciler: ") for line in body["lines"]]
         return "" if body["accept"] else "\n".join(said[:-1])  # the last line says that main stays
@@ -101,8 +102,9 @@ def remote_of(home: Home, source: Source, loop: Loop, parts: Parts) -> RemoteTas
     source.refused = following.refusal
     parts.publisher.hook = following.hook
 
-    async def previewed(files: Mapping[str, str]) -> Mapping[str, Any]:
-        return await preview(parts, loop, Preview(files))
+    async def previewed(files: Mapping[str, bytes]) -> Mapping[str, Any]:
+        texts, others = packed(files)
+        return await preview(parts, loop, Preview(texts, job_files=others))
 
     reporting = Reporting(
         following,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from reconciler.admission.jobs import runnable
 from reconciler.admission.judge import Incoming, InForce, Live, Manifests, Verdict, judge, judge_again
 from reconciler.admission.overlay import overlay
 from reconciler.errors import Conflict, Invalid, InvalidManifests, ReconcilerError, Refused, Unreachable
@@ -117,14 +118,22 @@ class DesiredState:
         return replace(desired, operations=operations.revision, effects=overlaid.effects)
 
     async def allowed(self, revision: str) -> Collection[str]:
-        """Return the objects that the commits between the revision in force and another one allow to remove."""
+        """Return the words by which the commits between the revision in force and another one allow removals and jobs."""
         over = self._store.objects.revision()
-        return await self._source.removals_allowed(over, revision) if over else ()
+        return await self._source.words_allowed(over, revision) if over else ()
+
+    @property
+    def runnable(self) -> frozenset[str]:
+        """Return marks of the jobs that the revision in force could run, and with it its changes that wait for a window."""
+        if self._in_force is None:
+            return frozenset()
+        return runnable(self._in_force.manifests.values()) | runnable(self._in_force.whole.values())
 
     def _live(self) -> Live:
         objects = self._store.objects
         keys = objects.keys()
-        return Live(objects.revision() or "", keys, self._serving(keys), objects.approved())
+        serving = self._serving(keys)
+        return Live(objects.revision() or "", keys, serving, self.runnable, objects.approved())
 
     async def _recall(self) -> None:
         """Recover the revision in force from the source for a new store: else a held revision would come into force."""
@@ -171,14 +180,15 @@ class DesiredState:
             self._store.objects.approve(revision, self._clock(), by)
             self._publish_once("RevisionApproved", f"{abbreviated(revision)} was approved by {by}")
         removes = [str(key) for key in hold.removes] if hold and held else []
-        return {"revision": revision, "removes": removes, "again": again}
+        runs = [str(each) for each in hold.runs] if hold and held else []
+        return {"revision": revision, "removes": removes, "runs": runs, "again": again}
 
     async def _judge(self, revision: Revision, hook_at: float | None) -> None:
         """Bring the allowed part of a revision into force, and say so once."""
         incoming = Incoming(revision.id, _objects(revision), revision.folder)
         before, was = await self._remembered(), self.desired
         verdict = await self.judge(incoming)
-        if verdict.removal.unsaid:
+        if verdict.removal.unsaid or verdict.runs:
             verdict = await self.judge(replace(incoming, allowed=await self.allowed(revision.id)))
         newer = before is None or (revision.id, revision.folder) != (before.revision, before.folder)
         self._put(verdict)

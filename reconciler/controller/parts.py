@@ -53,6 +53,8 @@ class Surroundings:
     """Returns the pid of an `up` that a signal has stopped; 0 if none is. It takes a moment."""
     gateways: Gateways = field(default_factory=Gateways)
     """The gateways of nodes; by default no node can have one."""
+    artifacts: Path = field(default_factory=lambda: Path("artifacts"))
+    """The folder of the artifacts of jobs."""
     console: Callable[[], str] = lambda: ""
     """Returns why the running console does not listen as declared; empty if it does."""
 

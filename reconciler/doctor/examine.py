@@ -279,7 +279,7 @@ def _machines_of(snapshots: Snapshots, key: ObjectKey) -> Set[NodeName]:
     deployment = snapshots.desired.deployments.get(DeploymentName(key.name))
     if key.kind != "ModelDeployment" or deployment is None:
         return nodes.keys()
-    usable = {name for name, node in nodes.items() if open_to(node, deployment)}
+    usable = {name for name, node in nodes.items() if open_to(node, deployment.spec.placement)}
     return usable if len(usable) >= deployment.spec.parallelism.nodes.min else set()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
 from reconciler.remote.agent_connection import AgentConnection
@@ -17,10 +18,12 @@ from reconciler.state import (
     ObjectKey,
     Reboot,
     ReplicaId,
+    RunId,
     TransportFailure,
     Volatile,
     Write,
 )
+from reconciler.state.jobs import Run
 from reconciler.state.rollback import Rollback
 
 from .gateways import Gateways
@@ -44,6 +47,10 @@ class Groups(Protocol):
     def adopt(self, group: GroupRecord) -> None: ...
     def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
     def release(self, replica: ReplicaId) -> None: ...
+    def create_run(self, run: Run, group: GroupRecord | None = None) -> None: ...
+    def put_run(self, run: Run) -> None: ...
+    def end_attempt(self, run: Run) -> None: ...
+    def remove_runs(self, ids: Sequence[RunId]) -> None: ...
     def free_transport(self, replica: ReplicaId, transport: str) -> None: ...
     def set_back(self, deployment: DeploymentName, rollback: Rollback) -> None: ...
     def keep_agent(self, node: NodeName, access: Access) -> None: ...
@@ -75,6 +82,8 @@ class Tools:
     """Seconds since the Unix epoch."""
     hub: Hub = field(default_factory=Hub)
     gateways: Gateways = field(default_factory=Gateways)
+    artifacts: Path = field(default_factory=lambda: Path("artifacts"))
+    """Folder of the artifacts of jobs."""
     volatile: Volatile = field(default_factory=Volatile)
     runtimes: Builder = field(init=False)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reconciler.admission import jobs
 from reconciler.admission.judge import Incoming, InForce, Live, Verdict, judge
 from reconciler.admission.overlay import overlay
 from reconciler.admission.removals import serving
@@ -54,6 +55,8 @@ class Facts:
     """The Models and ModelDeployments in force, with operations."""
     operations: tuple[Operation, ...] = ()
     """The operations in force, without their authors and reasons."""
+    runnable: tuple[str, ...] = ()
+    """Marks of the jobs that the revision in force could run (``admission.jobs``)."""
 
     def judge(self, wished: Incoming, now: float) -> Verdict:
         """Return the verdict on other manifests, with the operations that were in force.
@@ -67,9 +70,8 @@ class Facts:
         # The earlier state of an object that is not recorded is unknown: it counts as unchanged.
         was = {key: served.get(key, incoming.get(key)) for key in self.in_force}
         in_force = {key: manifest for key, manifest in was.items() if manifest is not None}
-        live = Live(
-            self.revision, self.in_force, serving(self.in_force, self.memory.groups.keys(), gateway=True)
-        )
+        serves = serving(self.in_force, self.memory.groups.keys(), gateway=True)
+        live = Live(self.revision, self.in_force, serves, self.runnable)
         operations = Operations("", self.operations)
         before = InForce(self.revision, in_force, in_force)
         return judge(before, replace(wished, manifests=incoming), operations, live, now)
@@ -106,10 +108,12 @@ def facts_of(
     now: float,
     in_force: tuple[ObjectKey, ...],
     operations: tuple[Operation, ...] = (),
+    runnable: Collection[str] = (),
 ) -> Facts:
     """Return the facts of these snapshots; their texts are not disguised yet.
 
-    ``desired``: the manifests with the ``operations`` laid over them.
+    ``desired``: the manifests with the ``operations`` laid over them. ``runnable``: marks of the jobs that they could run
+    without operations.
     """
     return Facts(
         now,
@@ -121,6 +125,7 @@ def facts_of(
         memory,
         (*desired.models.values(), *desired.deployments.values()),
         declared.anonymous(operations),
+        tuple(sorted({*runnable, *jobs.runnable(desired.objects().values())})),
     )
 
 
@@ -143,6 +148,7 @@ def written(facts: Facts, desired: Desired, product: str) -> answers.FactsFile:
         "memory": outline(facts.memory, disguise),
         "served": declared.written(facts.served),
         "operations": declared.written(facts.operations),
+        "runnable": list(facts.runnable),
     }
 
 

@@ -14,6 +14,7 @@ from reconciler.state import (
     FaultClass,
     ForgetAgent,
     FreeTransport,
+    JobName,
     Memory,
     NodeName,
     Observed,
@@ -32,6 +33,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.state.identity import CLUSTER
+from reconciler.state.job_steps import CreateRun, EndAttempt, EndRun, RemoveRuns, SuspendRun
 from reconciler.state.machine.links import Cabling
 from reconciler.state.plan import SetBack
 from reconciler.state.slices import Slices, whole
@@ -42,6 +44,8 @@ from .context.decision import NOTHING, Decision, combined, wait
 from .context.reservations import Reservations
 from .context.view import View, look
 from .context.world import World, due
+from .jobs import retention as retention_of_jobs
+from .jobs import runs
 from .nodes import agents, gateways, quarantine, repair, runtimes
 from .placement.place import FOR_WANT_OF_NODES
 from .recovery import cable_faults, machine_faults, quarantined_prompts, rollback, rolling_reboot
@@ -130,7 +134,7 @@ def _machines(draft: Draft) -> Slices[Draft]:
 
 
 def _serving(draft: Draft) -> Slices[Draft]:
-    decisions = yield from _replicas(draft.world)
+    decisions = yield from _workloads(draft.world)
     rollbacks = Decision(refused=tuple(rollback.refusals(draft.world)))
     prompts = Decision(troubles=tuple(quarantined_prompts.troubles(draft.world)))
     return draft.then(*decisions, rollbacks, prompts)
@@ -145,6 +149,7 @@ def _gateways(draft: Draft) -> Slices[Draft]:
 def _tidying(draft: Draft) -> Slices[Draft]:
     world = draft.world
     decisions = yield from _each(draft.names, agents.forget, world)
+    decisions += yield from _each(draft.names, retention_of_jobs.forget, world)
     decisions.append(retention.decide(world))
     decisions += yield from _each(sorted(world.memory.leaving), removal.decide, world)
     return draft.then(*decisions)
@@ -234,15 +239,21 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
-def _replicas(world: World) -> Slices[list[Decision]]:
-    """Decide about every replica that is wanted, recorded, or has ranks somewhere."""
+def _workloads(world: World) -> Slices[list[Decision]]:
+    """Decide about every replica that is wanted, recorded, or has ranks somewhere, and about every job. Those of higher
+    priority come first: they take what is free."""
     wanted, extra = world.desired.replicas(), targets.extra(world)
     ranks = world.observed.ranks()
     running = world.memory.groups.keys() | {rank.workload for rank in ranks if rank.alive}
     known = extra | wanted.keys() | {each for each in running if isinstance(each, ReplicaId)}
     taken = Reservations.of(world)
     decisions: list[Decision] = []
-    for name in _in_order(known, extra):
+    for name in _by_priority(world, _in_order(known, extra), runs.names(world)):
+        if isinstance(name, str):
+            decisions.append(runs.decide(taken, name))
+            taken = taken.kept(decisions[-1])
+            yield
+            continue
         view = view_of(taken, name)
         decision, no_extra = surge.refused(view, ladder.decide(view))
         decisions.append(decision)
@@ -265,6 +276,19 @@ def _in_order(known: Collection[ReplicaId], extra: Collection[ReplicaId]) -> lis
     return sorted(
         known, key=lambda each: (each.deployment in waiting, each.deployment, each not in extra, each)
     )
+
+
+def _by_priority(world: World, replicas: list[ReplicaId], jobs: list[JobName]) -> list[ReplicaId | JobName]:
+    """Order replicas and jobs by their priority; of one priority, replicas come first."""
+    desired = world.desired
+
+    def priority(each: ReplicaId | JobName) -> int:
+        if isinstance(each, str):
+            return desired.jobs[each].spec.priority if each in desired.jobs else 0
+        deployment = desired.deployments.get(each.deployment)
+        return deployment.spec.priority if deployment is not None else 0
+
+    return sorted([*replicas, *jobs], key=priority, reverse=True)
 
 
 def view_of(taken: Reservations, name: ReplicaId) -> View:
@@ -310,6 +334,7 @@ class Gate:
 
 
 WRITTEN = (
+    CreateRun, EndAttempt, EndRun, SuspendRun, RemoveRuns,
     AdoptGroup, AllocateEpoch, ProveGroup, FreeTransport, SetBack, ReleaseReplica, RemoveObject,
     StartAgent, StopAgent, ForgetAgent, EmptyNode, RebootNode,
 )  # fmt: skip

@@ -26,8 +26,8 @@ def decide(world: World, key: ObjectKey) -> Decision:
 def _remaining(world: World, key: ObjectKey) -> Iterator[str]:
     """Yield everything of an object that is still there."""
     match key.kind:
-        case "ModelDeployment":
-            yield from _of_deployment(world, key)
+        case "ModelDeployment" | "Job":
+            yield from _of_workloads(world, key)
         case "Node":
             yield from _of_node(world, key)
         case "Model":
@@ -36,15 +36,19 @@ def _remaining(world: World, key: ObjectKey) -> Iterator[str]:
             return  # the gateway process is its supervisor's; with the Gateway its routes went
 
 
-def _of_deployment(world: World, key: ObjectKey) -> Iterator[str]:
+def _of_workloads(world: World, key: ObjectKey) -> Iterator[str]:
     for rank in world.observed.ranks():
         if rank.alive and not rank.unkillable and rank.workload.key == key:
             unseen = ", which does not answer" if is_lost(world, rank.node) else ""
             yield f"waiting for the end of rank {rank.report.id.rank} on {rank.node}{unseen}"
-    for replica in sorted(world.memory.groups):
-        if replica.key == key:
-            yield f"the group of {replica} is not released yet"
-    if any(subject.startswith(f"replica/{key.name}/") for subject in world.memory.in_flight):
+    for workload in sorted(world.memory.groups):
+        if workload.key == key:
+            yield f"the group of {workload} is not released yet"
+    for id, run in sorted(world.memory.runs.items()):
+        if id.key == key and run.ended is None:
+            yield f"{id} has not ended yet"
+    about = "job" if key.kind == "Job" else "replica"
+    if any(subject.startswith(f"{about}/{key.name}/") for subject in world.memory.in_flight):
         yield "a step is being executed"
 
 

@@ -91,7 +91,8 @@ class Parallelism(Strict):
 Transport = Literal["jaccl", "jaccl-ring", "ring", "ring-lan"]
 
 
-def _ladder(value: tuple[Transport, ...]) -> tuple[Transport, ...]:
+def each_once(value: tuple[Transport, ...]) -> tuple[Transport, ...]:
+    """Return transports, best first. Raises ``ValueError`` if there are none, or for one that is listed twice."""
     if not value:
         raise ValueError("expected at least one of jaccl, jaccl-ring, ring, ring-lan")
     twice = [transport for at, transport in enumerate(value) if transport in value[:at]]
@@ -276,7 +277,7 @@ class ModelDeploymentSpec(Strict):
     replicas: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 1
     """Number of groups that serve the model, each with all of its weights. With 0 the model is not served."""
     parallelism: Parallelism = Parallelism.by_default()
-    transport: Annotated[tuple[Transport, ...], AfterValidator(_ladder), Field(min_length=1)] = (
+    transport: Annotated[tuple[Transport, ...], AfterValidator(each_once), Field(min_length=1)] = (
         "jaccl",
         "jaccl-ring",
         "ring",

@@ -10,13 +10,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator
 
 from .base import Bytes, Manifest, Seconds, Strict, Variable
-from .deployment import RANKS_MAX, Transport
+from .deployment import RANKS_MAX, Transport, each_once
+from .job_files import is_inside
 from .schedules import Cron, TimeZone
 from .scheduling import Placement, Priority
-from .weights import TokenRef
+from .weights import TokenRef, one_place
 
-FILES_BYTES_MAX = 1024 * 1024
-"""Most bytes of all files of a job together: they travel with each start of a rank."""
 RESERVED = ("RECONCILER_", "MLX_", "LD_", "DYLD_")
 """Beginnings of the names of variables that a job does not set itself: the product or the loader of programs does."""
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
@@ -62,10 +61,16 @@ class Program(Strict):
 
 
 def _inside(path: str) -> str:
-    parts = path.split("/")
-    if path.startswith("/") or "" in parts or "." in parts or ".." in parts or not path.isprintable():
+    if not is_inside(path):
         raise ValueError('expected a relative path without "." and "..", such as "jobs/hpl/HPL.dat"')
     return path
+
+
+def _patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    twice = next((each for at, each in enumerate(patterns) if each in patterns[:at]), None)
+    if twice is not None:
+        raise ValueError(f"{twice} is listed twice")
+    return patterns
 
 
 def _base64(value: str | None) -> str | None:
@@ -81,6 +86,11 @@ RelativePath = Annotated[str, StringConstraints(min_length=1, max_length=512), A
 
 class JobFile(Strict):
     """A file of the cluster repository, as it is in the commit with the job's manifest."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "mode": 'use "executable: true"',
+        **dict.fromkeys(("content", "contents"), 'a file is committed next to the manifest: name its "path"'),
+    }
 
     path: RelativePath
     """Path from the root of the repository. In the working directory the file has the last part of it as its name."""
@@ -105,8 +115,6 @@ def _files(files: tuple[JobFile, ...]) -> tuple[JobFile, ...]:
     twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
         raise ValueError(f"two files have the name {twice} in the working directory")
-    if sum(len(file.data or "") for file in files) * 3 // 4 > FILES_BYTES_MAX:
-        raise ValueError(f"expected at most {FILES_BYTES_MAX // 2**20} MiB in all files together")
     return files
 
 
@@ -142,13 +150,21 @@ class JobSpec(Strict):
         "podFailurePolicy": 'use "failOnExitCodes"',
         "priorityClassName": 'use "priority", a number',
         "artefacts": 'use "artifacts"',
+        **dict.fromkeys(("command", "args"), 'use "command" under "program.script", or under "program.mpi"'),
+        "image": "a job runs with the programs of the node, and not in a container",
+        **dict.fromkeys(("resources", "gpus"), 'use "memory": without it, each rank has a node to itself'),
+        **dict.fromkeys(("volumes", "volumeMounts"), 'use "files", and "artifacts" for results'),
+        **dict.fromkeys(("user", "runAs", "securityContext"), "the Node decides that: spec.jobs.allow.user"),
+        "successfulJobsHistoryLimit": 'use "ttlAfterFinished"',
+        "failedJobsHistoryLimit": 'use "ttlAfterFinished"',
+        "workingDirectory": "each attempt has a new one",
     }
 
     program: Program
     nodes: Annotated[int, Field(ge=1, le=RANKS_MAX)] = 1
     """Number of nodes, each of which runs one rank. All of them start together, or none does."""
     placement: Placement = Placement.by_default()
-    transport: Annotated[tuple[Transport, ...], Field(min_length=1)] = (
+    transport: Annotated[tuple[Transport, ...], AfterValidator(each_once), Field(min_length=1)] = (
         "jaccl",
         "jaccl-ring",
         "ring",
@@ -162,9 +178,11 @@ class JobSpec(Strict):
         default_factory=dict
     )
     """Environment variables of every rank."""
-    secrets: Annotated[dict[Variable, TokenRef], Field(max_length=64), AfterValidator(_free)] = Field(
-        default_factory=dict
-    )
+    secrets: Annotated[
+        dict[Variable, Annotated[TokenRef, AfterValidator(one_place)]],
+        Field(max_length=64),
+        AfterValidator(_free),
+    ] = Field(default_factory=dict)
     """Environment variables whose values stay out of git: each refers to a file or variable on the controller's machine."""
     files: Annotated[
         tuple[Annotated[JobFile, BeforeValidator(_short_file)], ...],
@@ -172,7 +190,7 @@ class JobSpec(Strict):
         AfterValidator(_files),
     ] = ()
     """Files of the cluster repository that are put into the working directory. A changed file is a changed job."""
-    artifacts: Annotated[tuple[RelativePath, ...], Field(max_length=256)] = ()
+    artifacts: Annotated[tuple[RelativePath, ...], Field(max_length=256), AfterValidator(_patterns)] = ()
     """Files and folders of the working directory that are fetched home when a run ends; `*` and `?` stand for other
     characters."""
     active_deadline: Annotated[Seconds, Field(ge=1)] | None = None
@@ -195,11 +213,11 @@ class JobSpec(Strict):
     schedule: Cron | None = None
     """When a run begins: the five fields of cron, in the time of `timeZone`. Unset: once."""
     time_zone: TimeZone = "UTC"
-    """The IANA name of the time zone of `schedule`."""
+    """The IANA name of the time zone of `schedule`, which it needs."""
     concurrency_policy: Literal["Forbid", "Replace"] = "Forbid"
     """For a run that is due while the last one has not ended. `Forbid`: it is left out. `Replace`: the last one ends."""
-    starting_deadline: Annotated[Seconds, Field(ge=10)] | None = None
-    """How late a scheduled run may begin, such as after the controller was down. Later, it is left out. By default 5m."""
+    starting_deadline: Annotated[Seconds, Field(ge=10)] = 300.0
+    """How late a scheduled run may begin, such as after the controller was down, at least 10s. Later, it is left out."""
     ttl_after_finished: Annotated[Seconds, Field(ge=0)] = 7 * 24 * 3600.0
     """Time for which logs and working directories of a run stay on the nodes after its end."""
     limits: Limits = Limits.by_default()
@@ -209,6 +227,22 @@ class JobSpec(Strict):
     """Path of this manifest in the cluster repository. The reconciler sets it when it reads the commit."""
     cancelled_run: Annotated[int, Field(ge=1)] | None = None
     """Runs up to this number end. `reconciler cancel` sets it."""
+
+    @field_validator("secrets")
+    @classmethod
+    def _said_once(cls, value: Mapping[str, TokenRef], info: Any) -> Mapping[str, TokenRef]:
+        both = next((name for name in value if name in info.data.get("env", {})), None)
+        if both is not None:
+            raise ValueError(f"{both} is in env too: remove one of them")
+        return value
+
+    @field_validator("time_zone", "concurrency_policy", "starting_deadline")
+    @classmethod
+    def _of_a_schedule(cls, value: Any, info: Any) -> Any:
+        default = cls.model_fields[info.field_name].default
+        if value != default and "schedule" in info.data and info.data["schedule"] is None:
+            raise ValueError("this is for a job with a schedule: add schedule, or remove this")
+        return value
 
 
 class Job(Manifest):

@@ -5,10 +5,20 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 from .base import (
     ABSOLUTE_PATH,
@@ -164,24 +174,53 @@ class Repair(Strict):
     """Allow restarts although FileVault is on. Somebody, or something, must unlock the disk afterwards."""
 
 
+def _in_the_repository(path: str) -> str:
+    if not path.isprintable() or {"", ".", ".."} & {*path.split("/")}:
+        raise ValueError('expected a path from the root of the repository, such as "jobs/*"')
+    return path
+
+
 class JobsAllowed(Strict):
     """The jobs that may run on a node, and the user that runs them."""
 
     paths: Annotated[
-        tuple[Annotated[str, StringConstraints(min_length=1, max_length=512)], ...],
+        tuple[
+            Annotated[
+                str, StringConstraints(min_length=1, max_length=512), AfterValidator(_in_the_repository)
+            ],
+            ...,
+        ],
         Field(min_length=1, max_length=64),
     ]
-    """Paths in the cluster repository; `*` and `?` stand for other characters. Only Jobs whose manifests are there may
-    run, such as `jobs/*`."""
+    """Paths in the cluster repository; `*` and `?` stand for other characters, `*` also for `/`. Only Jobs whose manifests
+    are there may run, such as `jobs/*`."""
     user: Annotated[str, USER.field()] | None = None
     """User on the machine that runs the jobs. Unset: the user of the agent, whose files they can then read."""
+
+    def names(self, path: str | None) -> bool:
+        """Return whether a Job may run whose manifest is at ``path``; None is no path of the repository."""
+        return path is not None and any(fnmatchcase(path, pattern) for pattern in self.paths)
 
 
 class Jobs(Strict):
     """Permission to run jobs."""
 
+    elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("paths", "user"), 'put it under "allow": {paths: [jobs/*], user: NAME}'
+    )
+
     allow: JobsAllowed
     """The jobs that may run."""
+
+
+def _branch(value: Any) -> str | None:
+    """Return the tag of the form that a value has; None if it has neither."""
+    if isinstance(value, dict | Jobs):
+        return "permission"
+    return "denied" if value == "deny" else None
+
+
+_NEITHER = 'expected "deny", or a mapping such as allow: {paths: [jobs/*], user: NAME}'
 
 
 class NodeSpec(Access):
@@ -201,12 +240,25 @@ class NodeSpec(Access):
     """Time for which the node may be silent before its groups are formed elsewhere, at least 1s. Meanwhile they get no
     requests."""
     repair: Repair = Repair.by_default()
-    jobs: Literal["deny"] | Jobs = "deny"
+    jobs: Annotated[
+        Annotated[Literal["deny"], Tag("denied")] | Annotated[Jobs, Tag("permission")],
+        Discriminator(
+            _branch,
+            custom_error_type="other_form",
+            custom_error_message=_NEITHER,
+            custom_error_context={"error": _NEITHER},
+        ),
+    ] = "deny"
     """Jobs that may run here. A Job is code: whoever may push to these paths of the cluster repository can run any program
     on the machine. `deny`: none."""
     reboot_from: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
     """Id of the boot that should end: while the machine runs in it, the machine is drained and restarted, one machine
     at a time. In any other boot this has no effect. `reconciler reboot` sets it."""
+
+    @property
+    def jobs_allowed(self) -> JobsAllowed | None:
+        """Return which jobs may run; None for none."""
+        return None if self.jobs == "deny" else self.jobs.allow
 
     @property
     def access(self) -> Access:

@@ -58,3 +58,6 @@ SPECS = (
 PLURALS = {spec.name: spec.plural for spec in SPECS}
 SHORT_NAMES = {spec.name: spec.short_names for spec in SPECS}
 KIND_NAMES = tuple(PLURALS)
+RUN = "run/"
+"""The beginning of a word that permits a Job by its name, next to words such as ``model/tiny`` that permit a removal: no kind
+has this name."""

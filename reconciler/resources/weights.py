@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator
 
@@ -10,15 +10,19 @@ from .base import REPOSITORY, TYPE, Manifest, Path, Strict, Variable
 
 
 class TokenRef(Strict):
-    """The place of the hub's token. Use either `env` or `file`."""
+    """The place of a secret, such as the hub's token. Use either `env` or `file`."""
 
     env: Variable | None = None
-    """Variable in the environment of `reconciler up` that holds the token."""
+    """Variable in the environment of `reconciler up` that holds the secret."""
     file: Path | None = None
-    """File on the controller's machine that holds the token and nothing else, best with mode 0600."""
+    """File on the controller's machine that holds the secret and nothing else, best with mode 0600."""
 
 
-def _one_token(value: TokenRef | None) -> TokenRef | None:
+Ref = TypeVar("Ref", bound=TokenRef | None)
+
+
+def one_place(value: Ref) -> Ref:
+    """Return a reference. Raises ``ValueError`` if it names no place, or two."""
     if value is not None and (value.env is None) == (value.file is None):
         raise ValueError("use either env or file")
     return value
@@ -42,7 +46,7 @@ class HuggingFace(Strict):
     """Owner and name of the repository."""
     revision: Annotated[str, Field(json_schema_extra={TYPE: "commit"})]
     """Commit as 40 hexadecimal digits. Branches and tags are not accepted, because they can move."""
-    token_ref: Annotated[TokenRef | None, AfterValidator(_one_token)] = None
+    token_ref: Annotated[TokenRef | None, AfterValidator(one_place)] = None
     """Place of the access token, if the repository needs one. The token itself stays out of git."""
 
     @field_validator("revision")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
+import hashlib
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from reconciler.resources import Fabric, Manifest
+from reconciler.resources import Fabric, Job, Manifest
 from reconciler.wire import answers
 
 from .yaml import fields
 from .yaml.documents import Document, load, parse
 from .yaml.objects import SET_BY_CONTROLLER, as_json, ignoring_status, is_json, pieces_of
-from .yaml.pieces import ENDINGS, Piece, join
+from .yaml.pieces import ENDINGS, Beside, Piece, join
 from .yaml.plain import as_yaml
 
 Action = Literal["created", "configured", "unchanged", "deleted"]
@@ -99,13 +101,45 @@ def apply_documents(current_files: Mapping[str, bytes], incoming: tuple[Document
         if existing is None:
             target = _target(document)
             _append(files.pieces(target), replace(document, text=_wish(document)), target)
-        elif existing.manifest == document.manifest:
+        elif existing.manifest == (wished := _as_in(existing, document.manifest)):
             action = "unchanged"
+        elif _as_in(existing, wished, keep_files=True) == existing.manifest:  # only its files differ
+            pass
         else:
             pieces = files.pieces(existing.file)
             pieces[existing.index] = _replaced(pieces[existing.index], _wish(document))
         results.append(Result(*document.key, action))
-    return _checked(current_files, Edit(files.changes(), tuple(results)))
+    changes = {**files.changes(), **_beside(current_files, incoming)}
+    return _checked(current_files, Edit(changes, tuple(results)))
+
+
+def _beside(current_files: Mapping[str, bytes], incoming: Iterable[Document]) -> dict[str, Beside]:
+    """Return the files of Jobs that come with them, and that are not there, or differ."""
+    files = (
+        each
+        for document in incoming
+        if isinstance(document.manifest, Job)
+        for each in document.manifest.spec.files
+    )
+    come = {each.path: Beside(base64.b64decode(each.data)) for each in files if each.data is not None}
+    return {path: content for path, content in come.items() if current_files.get(path) != content}
+
+
+def _as_in(existing: Document, manifest: Manifest, *, keep_files: bool = False) -> Manifest:
+    """Return a Job with the path that it has in the repository, and with the content of files that did not come with it;
+    of all files with ``keep_files``. Other objects stay."""
+    before = existing.manifest
+    if not isinstance(manifest, Job) or not isinstance(before, Job):
+        return manifest
+    known = {each.path: each.data for each in before.spec.files}
+    files = tuple(
+        each.model_copy(update={"data": known[each.path]})
+        if each.path in known and (keep_files or each.data is None)
+        else each
+        for each in manifest.spec.files
+    )
+    spec = manifest.spec.model_copy(update={"files": files, "manifest_path": before.spec.manifest_path})
+    return manifest.model_copy(update={"spec": spec})
 
 
 def delete_with_links(current_files: Mapping[str, bytes], keys: Iterable[tuple[str, str]]) -> Edit:
@@ -170,7 +204,8 @@ def set_fields(current_files: Mapping[str, bytes], wanted: Mapping[tuple[str, st
             piece = _with_field(piece, path, value)
         name = f"{existing.file}.yaml" if is_json(existing.file) else existing.file
         (after,) = load({name: piece.body.encode()}, part=True)
-        action: Action = "unchanged" if after.manifest == existing.manifest else "configured"
+        same = _as_in(existing, after.manifest) == existing.manifest
+        action: Action = "unchanged" if same else "configured"
         if action == "configured":
             pieces[existing.index] = piece
         results.append(Result(*key, action))
@@ -203,20 +238,27 @@ def _checked(files: Mapping[str, bytes], edit: Edit) -> Edit:
 
 def diff(current: tuple[Document, ...], incoming: tuple[Document, ...]) -> tuple[ObjectDiff, ...]:
     """Return what an apply of ``incoming`` would change, with an entry for each new or different object."""
-    present = {document.key: document.manifest for document in current}
+    present = {document.key: document for document in current}
     found = []
     for document in incoming:
-        existing = present.get(document.key)
-        if existing != document.manifest:
+        known = present.get(document.key)
+        existing = None if known is None else known.manifest
+        wished = document.manifest if known is None else _as_in(known, document.manifest)
+        if existing != wished:
             action: Action = "created" if existing is None else "configured"
-            text = _unified(document.key, existing, document.manifest)
+            text = _unified(document.key, existing, wished)
             found.append(ObjectDiff(*document.key, action, text))
     return tuple(found)
 
 
 def normalised(manifest: Manifest) -> str:
-    """Return a manifest as YAML with all defaults, so that equal objects have equal text."""
-    return as_yaml(manifest.model_dump(mode="json", by_alias=True, exclude_none=True))
+    """Return a manifest as YAML with all defaults, so that equal objects have equal text. Files of a Job have a hash in place
+    of their content."""
+    body = manifest.model_dump(mode="json", by_alias=True, exclude_none=True)
+    for file in body["spec"].get("files", ()) if isinstance(manifest, Job) else ():
+        if "data" in file:
+            file["data"] = f"sha256:{hashlib.sha256(base64.b64decode(file['data'])).hexdigest()}"
+    return as_yaml(body)
 
 
 def _unified(key: tuple[str, str], before: Manifest | None, after: Manifest) -> str:

@@ -9,8 +9,8 @@ from reconciler.errors import InvalidManifests, Problem
 from reconciler.resources.operation import Operation
 
 from .git.output import changes_of
-from .git.pushes import ALLOW, Push, examine, refuse_in_listing
-from .git.repository import NO_COMMIT, OPERATIONS, REF, ClusterRepo
+from .git.pushes import Push, examine, refuse_in_listing
+from .git.repository import EMPTY, NO_COMMIT, OPERATIONS, REF, ClusterRepo
 from .operations import load_operations
 from .yaml.documents import Document, load
 from .yaml.references import dangling
@@ -23,7 +23,7 @@ class Pushed:
     push: Push
     documents: tuple[Document, ...]
     allowed: frozenset[str]
-    """The words of the ``Allow-Removal`` trailers of its commits."""
+    """The words by which its commits allow removals and jobs (``git.output.Changes.words``)."""
     operations: tuple[Operation, ...] = ()
     """The operations of a push to their branch, which has no manifests."""
 
@@ -48,17 +48,17 @@ def read_fetched(repo: ClusterRepo, old: str | None, new: str) -> Pushed:
     The remote accepted earlier commits: a large file that was removed again does not matter.
     """
     push = Push(old or NO_COMMIT, new, REF)
-    allowed = frozenset() if old is None else removals_allowed(repo, old, new)
+    allowed = words_allowed(repo, old or EMPTY, new)
     listing = repo.tree(new)
     refuse_in_listing(listing)
     return Pushed(push, _read(repo, push.old, repo.read(new, listing=listing)), allowed)
 
 
-def removals_allowed(repo: ClusterRepo, since: str, revision: str) -> frozenset[str]:
-    """Return the words of the ``Allow-Removal`` trailers of the commits that are in ``revision`` and not in ``since``;
-    none if the two have no commit in common. Raises ``Invalid`` if one of them is no commit here."""
-    base = repo.merge_base(since, revision)
-    return frozenset(changes_of(repo.changes(base, revision, ALLOW)).words) if base else frozenset()
+def words_allowed(repo: ClusterRepo, since: str, revision: str) -> frozenset[str]:
+    """Return the words by which the commits that are in ``revision`` and not in ``since`` allow removals and jobs; none if
+    the two have no commit in common. ``since`` may be ``EMPTY``. Raises ``Invalid`` if one of them is no commit here."""
+    base = NO_COMMIT if since == EMPTY else repo.merge_base(since, revision)
+    return frozenset(changes_of(repo.changes(base, revision)).words) if base else frozenset()
 
 
 def _read(repo: ClusterRepo, old: str, files: Mapping[str, bytes]) -> tuple[Document, ...]:

@@ -26,7 +26,7 @@ from .git.pushes import Push, quarantined
 from .git.repository import EMPTY, IN_FORCE, KEPT, OPERATIONS, OPERATIONS_IN_FORCE, ClusterRepo
 from .kept import noted, noted_folder, text_of
 from .operations import load_operations
-from .pushed import Pushed, read_push, removals_allowed
+from .pushed import Pushed, read_push, words_allowed
 from .yaml.documents import Document, load
 
 WATCH_SECONDS = 1.0
@@ -81,8 +81,8 @@ class Source(Protocol):
         """Return an earlier revision, if this source has it. Raises like ``read``."""
         return None
 
-    async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
-        """Return the names whose removal is allowed by commits that are in ``revision`` and not in ``since``."""
+    async def words_allowed(self, since: str, revision: str) -> frozenset[str]:
+        """Return the words by which commits that are in ``revision`` and not in ``since`` allow removals and jobs."""
         return frozenset()
 
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
@@ -176,11 +176,11 @@ class GitSource:
         self._repo.wait_until_free()
         return self._repo.folder(), read_push(quarantined(self._repo, quarantine), push)
 
-    async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
+    async def words_allowed(self, since: str, revision: str) -> frozenset[str]:
         try:
-            return await asyncio.to_thread(removals_allowed, self._repo, since, revision)
+            return await asyncio.to_thread(words_allowed, self._repo, since, revision)
         except Invalid:
-            return frozenset()  # one of them is missing: no commit allows removals
+            return frozenset()  # one of them is missing: no commit allows anything
 
     def _documents(self, revision: str, folder: str) -> tuple[Document, ...]:
         if self._judged is not None:

@@ -26,6 +26,9 @@ class Cause(Enum):
     TRANSPORT_FAILED = "TransportFailed"
     TRANSPORT_BACK = "TransportBack"
     NODES_BACK = "NodesBack"
+    PREEMPTED = "Preempted"
+    NEW_RUN = "NewRun"
+    NEXT_ATTEMPT = "NextAttempt"
 
 
 class RefusedBecause(Enum):
@@ -56,6 +59,8 @@ class RefusedBecause(Enum):
     ROPE_SCALING = "RopeScalingNotSupported"
     NO_MEMORY = "NotEnoughMemory"
     NO_TRANSPORT = "NoTransport"
+    JOBS_DENIED = "JobsNotAllowed"
+    NODE_LOSS = "CausedNodeLoss"
     RANK_REFUSES = "RankRefuses"
     CRASH_LOOP = "CrashLoopBackOff"
     STOPPED = "StoppedByRequest"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,17 +41,35 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class JobToRun:
+    """A job that a revision would run, and that nobody has permitted."""
+
+    name: JobName
+    command: tuple[str, ...]
+    nodes: tuple[NodeName, ...]
+    """The nodes that allow it, sorted."""
+
+    def __str__(self) -> str:
+        words = shlex.join(self.command)
+        shown = "".join(each if each.isprintable() else "?" for each in words[:COMMAND_CHARACTERS])
+        end = "…" if len(words) > COMMAND_CHARACTERS else ""
+        return f"job/{self.name} ({shown}{end}) on {few_names(self.nodes)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
-    """A newer revision that is not in force because it would remove too much."""
+    """A newer revision that is not in force because it would remove too much, or because it would run a job."""
 
     revision: str
     removes: tuple[ObjectKey, ...]
-    """The objects in force that it lacks, in the order of kinds and names."""
+    """The objects in force that it lacks, in the order of kinds and names; empty if they are no reason for the hold."""
     of: int
     over: str = ""
     """The revision in force; empty where it is not needed."""
     unsaid: tuple[ObjectKey, ...] = ()
-    """Objects that serve now and whose removal no commit names, if this is the only reason for the hold."""
+    """Objects that serve now and whose removal no commit names, if it does not remove too much anyway."""
+    runs: tuple[JobToRun, ...] = ()
+    """Jobs that it would run, and that no commit names."""
 
     @property
     def command(self) -> str:
@@ -67,14 +86,33 @@ class Hold:
         )
         if self.over == self.revision:
             revert = ", or name the folder before: reconciler source set --path FOLDER"
+        if not self.removes:
+            return f"revision {revision} is held: {self.why}; to run {self._them}: {self.command}"
+        also = f" and run {self._them}" if self.runs else ""
         return (
-            f"revision {revision} is held: {self.why}; to remove them: {self.command};"
+            f"revision {revision} is held: {self.why}; to remove them{also}: {self.command};"
             f" to keep them: put their manifests back{revert}"
         )
 
     @property
+    def _them(self) -> str:
+        return "the job" if len(self.runs) == 1 else "the jobs"
+
+    @property
     def why(self) -> str:
-        """Return the removals, for people."""
+        """Return the removals and the jobs, for people."""
+        runs = self._why_runs
+        return "; and ".join(([self._why_removes] if self.removes else []) + ([runs] if runs else []))
+
+    @property
+    def _why_runs(self) -> str:
+        if not self.runs:
+            return ""
+        jobs = few_names([str(each) for each in self.runs], JOBS_SHOWN)
+        return f"it would run {jobs}, and no commit allows that (Allow-Job: {self.runs[0].name})"
+
+    @property
+    def _why_removes(self) -> str:
         removes = f"it would remove {len(self.removes)} of {self.of} objects"
         if not self.unsaid:
             return f"{removes} ({few_names([str(key) for key in self.removes], OBJECTS_SHOWN)})"
@@ -109,6 +147,9 @@ class Suspended:
 UNNAMED = "this change"
 """Stands for a revision that does not exist yet."""
 OBJECTS_SHOWN = 10
+JOBS_SHOWN = 3
+COMMAND_CHARACTERS = 100
+"""Most characters of a command that are shown."""
 COMMIT_CHARACTERS = 40
 """Length of a commit's id; other revisions have shorter names."""
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from .identity import NodeName, ObjectKey, RunId
 from .jobs import Run, RunAttempt, RunEnd
+from .memory import GroupRecord
 from .subjects import RunSubject
 
 
@@ -42,9 +43,12 @@ class CreateRun(_OfRun):
     verb: ClassVar[str] = "create-run"
     why: str
     """The occasion, for people."""
+    group: GroupRecord | None = None
+    """Its attempt, if it has nodes already."""
 
     def __str__(self) -> str:
-        return f"begin {self.run.id} ({self.why})"
+        place = f" on {', '.join(self.group.members)}" if self.group is not None else ""
+        return f"begin {self.run.id}{place} ({self.why})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class FetchArtifacts(_OfRun):
     nodes: tuple[NodeName, ...]
     """The nodes of its last attempt, in the order of ranks."""
     epoch: int
+    patient: bool = True
+    """True to try again if a node gives no answer; else its artifacts are missing."""
 
     @property
     def subject(self) -> str:

@@ -120,7 +120,7 @@ class Run:
 
     id: RunId
     fingerprint: str
-    """Hash of the spec that it runs (``planning/jobs/spec.py``)."""
+    """Hash of the spec that it runs (``job_fingerprint``)."""
     created_at: float
     scheduled_at: float | None = None
     """The time of its schedule; None for a run that the manifest itself asks for."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
 
+from reconciler.resources import TokenRef
 from reconciler.wire.launch import LaunchSpec, RankId
 
 from .cause import Cause, RefusedBecause
@@ -148,6 +149,8 @@ class StartRank(_OfWorkload):
 
     node: NodeName
     spec: LaunchSpec
+    secrets: tuple[tuple[str, TokenRef], ...] = ()
+    """The secret variables of a job, which are read when the rank is started."""
 
     @property
     def key(self) -> str:
@@ -186,6 +189,8 @@ class ForgetRank(_OfRank):
     """Remove a node's files of a rank that ended some epochs ago."""
 
     verb: ClassVar[str] = "forget"
+    keep_record: bool = False
+    """Keep the record of its end, which is still reported."""
 
     @property
     def subject(self) -> str:
@@ -324,6 +329,7 @@ class WaitingFor(Enum):
     RESTART = "Restarting"
     REPAIR = "Repairing"
     REMOVAL = "Terminating"
+    ROOM = "NodesBusy"
 
 
 @dataclass(frozen=True, slots=True)

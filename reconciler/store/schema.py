@@ -123,6 +123,11 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE groups ADD COLUMN guessed INTEGER NOT NULL DEFAULT 0;
     """,
+    """
+    CREATE TABLE runs (
+        job TEXT NOT NULL, run INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, run)
+    ) STRICT;
+    """,
 )
 """One script per version; the first makes version 1. Released scripts are never edited."""
 

@@ -21,10 +21,12 @@ from reconciler.state import (
     GroupRecord,
     NodeName,
     ReplicaId,
+    RunId,
     Stored,
     TransportFailure,
 )
 from reconciler.state.identity import ObjectKey, WorkloadId, workload_name, workload_named
+from reconciler.state.jobs import Run
 from reconciler.state.reports.incident import Incident
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Event, ObjectStatus
@@ -43,6 +45,7 @@ from .tables.nodes import Agents, Reboots
 from .tables.notifications import NotificationTable
 from .tables.objects import Objects
 from .tables.rollbacks import Rollbacks
+from .tables.runs import Runs
 from .tables.transports import Transports
 
 PATIENCE_SECONDS = 5.0
@@ -84,6 +87,7 @@ class Store:
             self._groups = Groups(self._db)
             self._events = Events(self._db)
             self.rollbacks = Rollbacks(self._db)
+            self._runs = Runs(self._db)
             self.contents = Contents(self._stored, self._db)
             self._expose()
         except sqlite3.DatabaseError as error:
@@ -119,6 +123,7 @@ class Store:
             transport_failures=self.transports.failures(),
             verbs=self.transports.verbs(),
             rollbacks=self.rollbacks.all(),
+            runs=self._runs.all(),
         )
 
     @property
@@ -211,6 +216,8 @@ class Store:
             self._record(group, group.epoch - 1)
             self.attempts.note(group.workload, attempt)
             self.transports.note(group.workload, failed, wasted_verbs)
+            if isinstance(group.workload, RunId):
+                self._runs.begin(group.workload, group.created_at)
 
     def adopt(self, group: GroupRecord) -> None:
         """Store a group that already runs. Raises ``Conflict`` if there was a later epoch."""
@@ -244,6 +251,33 @@ class Store:
                 "DELETE FROM groups WHERE deployment = ? AND replica = ?", (replica.deployment, replica.index)
             )
             self.transports.forget(replica)
+
+    # --- runs of jobs --------------------------------------------------------------------------
+
+    def create_run(self, run: Run, group: GroupRecord | None = None) -> None:
+        """Write a new run; ``group``: its attempt, if it runs already. Raises ``Conflict`` if the run is known."""
+        with self._db.writing():
+            if run.id in self._runs.all():
+                raise Conflict(f"{run.id} is known already")
+            self._runs.put(run)
+            if group is not None:
+                self._record(group, group.epoch)
+
+    def put_run(self, run: Run) -> None:
+        """Write a run in place of what was known of it."""
+        with self._db.writing():
+            self._runs.put(run)
+
+    def end_attempt(self, run: Run) -> None:
+        """Write a run whose attempt has ended, and remove its group."""
+        with self._db.writing():
+            self._runs.put(run)
+            name, index = workload_name(run.id)
+            self._db.execute("DELETE FROM groups WHERE deployment = ? AND replica = ?", (name, index))
+
+    def remove_runs(self, ids: Sequence[RunId]) -> None:
+        with self._db.writing():
+            self._runs.remove(ids)
 
     def set_back(self, deployment: DeploymentName, rollback: Rollback) -> None:
         """Note a spec that did not come up, and the one that is served instead. This replaces the previous note."""

@@ -103,7 +103,9 @@ class Preview(Asks[answers.Foreseen]):
     operations: Optional[Mapping[str, str]] = None
     """All files of other operations, to be laid over the manifests in force; ``files`` do not count then."""
     allowed: Tuple[str, ...] = ()
-    """The words of ``Allow-Removal`` of the commit."""
+    """The words of ``Allow-Removal`` of the commit, and ``run/NAME`` for each of ``Allow-Job``."""
+    job_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The files that Jobs name, in base64 by path."""
 
 
 @message("facts")
@@ -153,6 +155,8 @@ class JudgePush(Asks[answers.JudgedPush]):
     """Name of the folder of its ``objects`` with the pushed objects; empty if there are none."""
     allow: Optional[str] = None
     """Name of the serving object that the pusher lets it remove; an empty text for all."""
+    allow_job: Optional[str] = None
+    """Name of the job that the pusher lets it run; an empty text for all."""
 
 
 @message("judge_operations")

@@ -418,14 +418,27 @@ class DoctorAnswer(TypedDict):
 # --- the controller ------------------------------------------------------------------------------------
 
 
+class JobToRun(TypedDict):
+    """A job that a revision would run, and that nobody has permitted."""
+
+    object: str
+    """``job/NAME``."""
+    command: list[str]
+    nodes: list[str]
+    """The nodes that allow it."""
+    text: str
+
+
 class Held(TypedDict):
-    """A revision that is held because it would remove too much."""
+    """A revision that is held because it would remove too much, or because it would run a job."""
 
     revision: str
     removes: list[str]
-    """The objects that it would remove, as ``kind/name``."""
+    """The objects that it would remove, as ``kind/name``; empty if they are no reason."""
     of: int
     """Number of objects of these kinds."""
+    runs: list[JobToRun]
+    """The jobs that it would run."""
     command: str
     """The command that approves it."""
     text: str
@@ -512,6 +525,8 @@ class Approved(TypedDict):
     revision: str
     removes: list[str]
     """The objects that it removes, as ``kind/name``."""
+    runs: list[str]
+    """The jobs that it runs, each with its command and nodes."""
     again: bool
     """True if it had been approved before, and nothing was done."""
 
@@ -643,6 +658,8 @@ class Foreseen(TypedDict):
     """Number of objects of these kinds."""
     serving: list[str]
     """Those that serve now, and that the commit would have to allow."""
+    runs: list[JobToRun]
+    """The jobs that they would run, and that the commit would have to allow."""
     held: bool
     """True if a person would have to approve them; the plan is the one after an approval."""
     suspended: str
@@ -690,6 +707,7 @@ class FactsFile(TypedDict):
     memory: object
     served: object
     operations: object
+    runnable: list[str]
 
 
 class RecordedFacts(TypedDict):

@@ -272,6 +272,8 @@ class ExitCode:
     """The ranks do not have equal versions of the runtime, or equal weights."""
     NO_BACKEND = 78
     """The runtime here lacks the requested collective backend."""
+    LIMIT = 79
+    """The program of a job has exceeded a limit."""
 
 
 _EXIT_REASONS: Mapping[int, str] = {
@@ -292,6 +294,7 @@ _EXIT_REASONS: Mapping[int, str] = {
     ExitCode.NO_ROUTE: "NoRoute",
     ExitCode.UNEQUAL: "UnequalRanks",
     ExitCode.NO_BACKEND: "BackendMissing",
+    ExitCode.LIMIT: "LimitExceeded",
 }
 
 
@@ -316,6 +319,8 @@ class Progress:
     """Tokens generated since its start, of all requests together."""
     verbs: bool = False
     """True if it has begun to set up RDMA."""
+    program: bool = False
+    """True once the program of a job has ended: the end of the rank that follows is the program's, unchanged."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -332,10 +337,15 @@ class Exit:
     """Seconds of grace after which its shim killed it; None if it ended before."""
     metal: bool = False
     """True if the last line of its output is Metal's: an older runtime aborts over the GPU instead of raising."""
+    program: bool = False
+    """True if this is the end of a job's program, whose exit statuses have no meaning here. Else it is that of the rank's own
+    process, and a status is one of ``ExitCode``."""
 
 
 def exit_reason(ended: Exit) -> str:
     """Return a CamelCase reason for conditions and events."""
     if ended.code is None:
         return "Killed"
+    if ended.program and ended.code != ExitCode.OK:
+        return "ProgramFailed"
     return _EXIT_REASONS.get(ended.code, "UnexpectedError")

@@ -64,6 +64,8 @@ class ForgetRank:
 
     token: int
     id: RankId
+    keep_record: bool = False
+    """Keep the record of a job's rank, which is still reported: remove its log and its working directory alone."""
 
 
 @message("read_log")
@@ -73,6 +75,24 @@ class ReadLog:
     id: RankId
     bytes_max: int
     offset: Optional[int] = None
+
+
+@message("list_artifacts")
+class ListArtifacts:
+    """Ask for the artifacts of a job's rank that has ended."""
+
+    id: RankId
+
+
+@message("read_artifact")
+class ReadArtifact:
+    """Ask for at most ``bytes_max`` bytes of an artifact, from ``offset`` on."""
+
+    id: RankId
+    path: str
+    """As in ``ArtifactFile.path``."""
+    offset: int
+    bytes_max: int
 
 
 @message("fetch_weights")
@@ -120,7 +140,7 @@ class Shutdown:
 
 
 AGENT_RECEIVES = vocabulary(
-    Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, FetchWeights, GiveWeights, RemoveWeights,
+    Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, ListArtifacts, ReadArtifact, FetchWeights, GiveWeights, RemoveWeights,
     RunTool, Repair, ConfirmRepair, Shutdown,
 )  # fmt: skip
 
@@ -150,6 +170,31 @@ class Changed:
     """Push: something on this node is no longer as reported before ``sequence``."""
 
     sequence: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ArtifactFile:
+    """A regular file in the working directory of a rank that ``JobConfig.artifacts`` names."""
+
+    path: str
+    """Relative to the working directory."""
+    size: int
+    """Bytes."""
+
+
+@message("artifacts")
+class ArtifactList:
+    """The answer to ``ListArtifacts``."""
+
+    files: Tuple[ArtifactFile, ...]
+
+
+@message("piece")
+class ArtifactPiece:
+    """The answer to ``ReadArtifact``."""
+
+    data: str
+    """Bytes in base64; empty at the end of the file."""
 
 
 class HeldBy:
@@ -230,6 +275,8 @@ class RankReport:
     """From its ``LaunchSpec``, like ``memory_bytes``, ``transport`` and ``formed_for``; 0 if that cannot be read."""
     killed_seconds: Optional[float] = None
     """Time since SIGKILL was sent to a rank that has not ended; None if it was not sent."""
+    pruned: bool = False
+    """True if only the record of an exited rank is left (``ForgetRank.keep_record``)."""
     deaf_seconds: float = 0.0
     """Time for which a ready rank 0 has not answered a question of its agent, by the same clock."""
 
@@ -345,7 +392,9 @@ class NodeReport:
     """True if its tools identify the machine as emulated."""
 
 
-CONTROLLER_RECEIVES = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid)
+CONTROLLER_RECEIVES = vocabulary(
+    Hello, Refused, Done, Log, ArtifactList, ArtifactPiece, Changed, NodeReport, ToolSaid
+)  # fmt: skip
 
 # --- agent and shim --------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from .launch import RankId
 SOCKET_PATH_BYTES_MAX = 103
 """The longest path of a Unix socket on macOS, without its terminating zero."""
 
+WORK = "work"
+"""Name of the working directory in the place of a job's rank. It belongs to the user that runs the program."""
 _DIGITS = 12
 RANK_SOCKET = r"r-[0-9a-f]{12}\.sock\Z"
 """Pattern of a rank's socket name."""
@@ -47,6 +49,20 @@ def taking_socket(run_directory: str, node: str, path: str) -> str:
 def giving_socket(run_directory: str, node: str, path: str) -> str:
     """Return the socket on which a node gives its weights to others. Raises ``ValueError`` as above."""
     return _socket(run_directory, "g", "{}/{}".format(node, path))
+
+
+def jobs_root(uid: int) -> str:
+    """Return the folder of an agent's user in which jobs of other users have their places (mode 0711)."""
+    return "/var/tmp/reconciler-jobs-{}".format(uid)
+
+
+def job_place(rank_directory: str, user: str, uid: int) -> str:
+    """Return the folder with the working directory of a job's rank. It belongs to the agent's user, ``uid``. For ``user``,
+    another user, it is outside of the agent's home."""
+    if not user:
+        return rank_directory
+    digest = hashlib.sha256(os.fsencode(rank_directory)).hexdigest()[: 2 * _DIGITS]
+    return str(Path(jobs_root(uid)) / digest)
 
 
 def _socket(run_directory: str, kind: str, name: str) -> str:

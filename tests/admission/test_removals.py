@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.admission.removals import hold, removal, serving
+from reconciler.admission.removals import ALL, hold, removal, serving
 from reconciler.state import DeploymentName, Hold, ReplicaId
 from reconciler.state.desired import OBJECTS_SHOWN
 from reconciler.state.identity import ObjectKey
@@ -109,11 +109,12 @@ def test_what_has_a_group_serves_and_a_gateway_that_runs() -> None:
         (("modeldeployment/tiny", "big"), ()),
         (("ModelDeployment/tiny", "deploy/big"), ()),
         (("model/tiny", "apikey/tiny", "x/tiny", "gateway/big"), (BIG, TINY)),
-        (None, ()),
+        ((ALL,), ()),
+        (("run/tiny", "run/*", "job/big"), (BIG, TINY)),
     ],
 )
 def test_what_serves_is_removed_where_each_of_it_is_named_or_all_are(
-    said: tuple[str, ...] | None, unsaid: tuple[ObjectKey, ...]
+    said: tuple[str, ...], unsaid: tuple[ObjectKey, ...]
 ) -> None:
     in_force = [TINY, BIG, *keys(8)]
     assert removal(in_force, keys(8), {TINY, BIG}, said).unsaid == unsaid

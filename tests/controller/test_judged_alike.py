@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pytest
 
+from reconciler.admission.jobs import runnable
 from reconciler.admission.judge import Incoming
 from reconciler.controller.admin import bodies
 from reconciler.controller.admin.preview import preview
@@ -23,7 +24,7 @@ from reconciler.controller.desired_state import DesiredState
 from reconciler.controller.mirror.standing import Standing
 from reconciler.controller.mirror.verdict import verdict
 from reconciler.facts.recorded import facts_of
-from reconciler.resources import Manifest
+from reconciler.resources import Job, Manifest
 from reconciler.resources.operation import Operation
 from reconciler.source.git.pushes import Push
 from reconciler.source.git.repository import REF
@@ -37,7 +38,7 @@ from reconciler.store import Store
 from reconciler.wire.admin import Preview
 from tests.properties.test_operations import operation
 from tests.properties.test_sync_windows import by_key
-from tests.worlds import deployment, gateway, model, node, sync_window
+from tests.worlds import deployment, gateway, job, model, node, sync_window
 
 REFUSED, HELD, SUSPENDED, COMES = "refused", "held", "suspended", "comes into force"
 
@@ -81,7 +82,7 @@ class Commits:
     async def last_in_force(self) -> Revision | None:
         return None
 
-    async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
+    async def words_allowed(self, since: str, revision: str) -> frozenset[str]:
         return self.allowed if revision == self.head else frozenset()
 
 
@@ -136,7 +137,7 @@ class Cluster:
 async def by_push(cluster: Cluster, wished: Sequence[Manifest], allowed: Collection[str]) -> str:
     push = Push("r0", f"r{len(cluster.source.main) + 1}", REF)
     pushed = Pushed(push, documents(wished), frozenset(allowed))
-    body = await Pushes(cluster.parts, cast(Any, Loop())).foreseen(pushed, None)
+    body = await Pushes(cluster.parts, cast(Any, Loop())).foreseen(pushed)
     if not body["accept"]:
         return REFUSED
     first = body["lines"][0] if body["lines"] else ""
@@ -146,22 +147,33 @@ async def by_push(cluster: Cluster, wished: Sequence[Manifest], allowed: Collect
 async def by_preview(
     cluster: Cluster, wished: Sequence[Manifest], allowed: Collection[str]
 ) -> tuple[str, Desired]:
-    texts = [each.model_dump(mode="json", by_alias=True, exclude_unset=True) for each in wished]
-    files = {f"{index}.yaml": json.dumps(text) for index, text in enumerate(texts)}
+    files = {f"{index}.yaml": written(each) for index, each in enumerate(wished) if not isinstance(each, Job)}
+    files |= {each.spec.manifest_path or "": written(each) for each in wished if isinstance(each, Job)}
     loop = Loop()
     body = await preview(cluster.parts, cast(Any, loop), Preview(files, allowed=tuple(allowed)))
     return _of_body(body), loop.asked[-1]
 
 
+def written(manifest: Manifest) -> str:
+    """A manifest as its author writes it."""
+    body = manifest.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    body["spec"].pop("manifestPath", None)
+    return json.dumps(body)
+
+
 def _of_body(body: Any) -> str:
-    return SUSPENDED if body["suspended"] else REFUSED if body["serving"] else HELD if body["held"] else COMES
+    refused = body["serving"] or body["runs"]
+    return SUSPENDED if body["suspended"] else REFUSED if refused else HELD if body["held"] else COMES
 
 
 def by_facts(cluster: Cluster, wished: Sequence[Manifest], allowed: Collection[str]) -> str:
     """What `plan -f --facts` makes of it, where nothing serves: recorded facts have the groups, and these clusters none."""
     in_force = tuple(cluster.store.objects.keys())
     desired, laid = cluster.state.desired, cluster.source.laid
-    facts = facts_of(desired, Observed({}, None), Memory(token=0), cluster.now, in_force, laid)
+    runnable = cluster.state.runnable
+    facts = facts_of(
+        desired, Observed({}, None), Memory(token=0), cluster.now, in_force, laid, runnable=runnable
+    )
     found = facts.judge(Incoming("this change", by_key(wished), allowed=allowed), cluster.now)
     return SUSPENDED if found.suspended else HELD if found.hold else COMES
 
@@ -175,7 +187,7 @@ def by_remote(cluster: Cluster) -> str:
     seen = SimpleNamespace(last=SimpleNamespace(revision=cluster.source.head), refusal="")
     found = verdict(cast(Standing, seen), cluster.state.desired, {})
     assert found is not None
-    starts = {"held: it would remove": HELD, "seen, and suspended": SUSPENDED}
+    starts = {"held: it would ": HELD, "seen, and suspended": SUSPENDED}
     return next((outcome for start, outcome in starts.items() if found.text.startswith(start)), COMES)
 
 
@@ -191,7 +203,9 @@ def by_console(cluster: Cluster) -> str:
 
 def wished_by(draw: random.Random) -> list[Manifest]:
     """Manifests of a cluster, most of them as in other draws."""
-    made: list[Manifest] = [node(name, unschedulable=draw.random() < 0.1) for name in some(draw, NODES, 0.9)]
+    made: list[Manifest] = [
+        node(name, unschedulable=draw.random() < 0.1, **allowance(draw)) for name in some(draw, NODES, 0.9)
+    ]
     made += [model(name, draw.choice(["x", "x", "y"])) for name in MODELS]
     made += [
         deployment(name, model=draw.choice(MODELS), replicas=draw.choice([1, 1, 1, 2]))
@@ -199,7 +213,27 @@ def wished_by(draw: random.Random) -> list[Manifest]:
     ]
     made += [gateway()] if draw.random() < 0.9 else []
     made += [window(draw, name) for name in some(draw, WINDOWS, 0.5)]
+    made += [drawn_job(draw, name) for name in some(draw, JOBS, 0.8)]
     return made
+
+
+def allowance(draw: random.Random) -> dict[str, Any]:
+    """The permission of a node to run jobs; most have none."""
+    user = draw.choice([{}, {}, {"user": "jobs"}])
+    paths = draw.choice([None, None, None, None, ["jobs/*"], ["jobs/j1.yaml"]])
+    return {} if paths is None else {"jobs": {"allow": {"paths": paths, **user}}}
+
+
+def drawn_job(draw: random.Random, name: str) -> Job:
+    """A job, most often the same, at one of two paths; some fields begin no new run."""
+    spec: dict[str, Any] = {
+        "program": {"script": {"command": ["python", draw.choice(["a.py", "a.py", "a.py", "b.py"])]}},
+        "priority": draw.choice([0, 5]),
+        "suspend": draw.random() < 0.3,
+        "manifestPath": f"{draw.choice(['jobs', 'jobs', 'other'])}/{name}.yaml",
+        **draw.choice([{}, {}, {}, {"schedule": "0 8 * * *"}]),
+    }
+    return job(name, **spec)
 
 
 def some(draw: random.Random, names: Sequence[str], share: float) -> list[str]:
@@ -224,6 +258,7 @@ def laid_by(draw: random.Random) -> tuple[Operation, ...]:
     return tuple(each for each in every if draw.random() < 0.25)
 
 
+JOBS = ("j1", "j2")
 NODES, MODELS, DEPLOYMENTS, WINDOWS = (
     ("n1", "n2", "n3", "n4"),
     ("m1", "m2"),
@@ -265,6 +300,8 @@ async def walk(cluster: Cluster, draw: random.Random) -> Counter[str]:
         cluster.serving = frozenset({GATEWAY, *deployments})
         gone = cluster.store.objects.keys() - by_key(wished).keys()
         allowed = [key.name for key in gone if draw.random() < 0.7]
+        allowed += [f"run/{name}" for name in JOBS if draw.random() < 0.7]
+        before = cluster.state.runnable
         pushed = await by_push(cluster, wished, allowed)
         foreseen, planned = await by_preview(cluster, wished, allowed)
         recorded = by_facts(cluster, wished, allowed)
@@ -273,6 +310,15 @@ async def walk(cluster: Cluster, draw: random.Random) -> Counter[str]:
         desired = cluster.state.desired
         looked = by_loop(desired)
         met[pushed] += 1
+        ran = {each.name for each in desired.hold.runs} if desired.hold else set()
+        assert not {f"run/{name}" for name in ran} & {*allowed}, "a job that is named is no reason"
+        if looked == COMES:
+            unnamed = [
+                each
+                for each in wished
+                if not (isinstance(each, Job) and f"run/{each.metadata.name}" in allowed)
+            ]
+            assert runnable(unnamed) <= before, "only what ran before, or what is named, comes into force"
         if foreseen != SUSPENDED:  # who pushes is told of what serves before anything else
             assert pushed == foreseen
         whole = HELD if foreseen == REFUSED else foreseen

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from reconciler.admission.removals import ALL
 from reconciler.controller.admin.preview import preview
 from reconciler.controller.admin.pushes import Pushes
 from reconciler.source.git.process import run_git
@@ -93,7 +94,9 @@ def parts(controller: Controller) -> Any:
 async def pushed(controller: Controller, repo: ClusterRepo, revision: str, allow: str | None = None) -> str:
     """What a pusher is told of a commit: ``refused``, ``held`` or ``accepted``."""
     push = Push(repo.head() or NO_COMMIT, revision, REF)
-    body = await Pushes(parts(controller), cast(Any, Loop())).foreseen(read_push(repo, push), allow)
+    body = await Pushes(parts(controller), cast(Any, Loop())).foreseen(
+        read_push(repo, push), () if allow is None else (allow or ALL,)
+    )
     if not body["accept"]:
         assert "Allow-Removal:" in " ".join(body["lines"])
         return "refused"

@@ -67,7 +67,7 @@ def exits() -> set[str]:
     return (
         {str(code) for code in codes}
         | {exit_reason(Exit(code, None, 0.0)) for code in codes}
-        | {exit_reason(Exit(None, 9, 0.0))}
+        | {exit_reason(Exit(None, 9, 0.0)), exit_reason(Exit(1, None, 0.0, program=True))}
     )
 
 

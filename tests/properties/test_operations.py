@@ -14,7 +14,7 @@ from reconciler.resources.operation import Operation, operation_name
 from reconciler.resources.verbs import VERBS
 from reconciler.source.operations import file_of, load_operations, text_of
 from reconciler.state.operations import Standing
-from tests.worlds import deployment, model, node, sync_window
+from tests.worlds import deployment, job, model, node, sync_window
 
 NOW = 1_000_000.0
 NAMES = ("a", "b", "c")
@@ -45,6 +45,7 @@ def made(kind: str, name: str) -> Manifest:
         "Model": model,
         "ModelDeployment": deployment,
         "SyncWindow": sync_window,
+        "Job": job,
     }
     return makers[kind](name)
 
@@ -55,6 +56,7 @@ def operations(draw: st.DrawFn) -> Operation:
     name = draw(st.sampled_from(NAMES))
     values: dict[str, dict[str, Any]] = {
         "scale": {"replicas": draw(st.integers(0, 5))},
+        "cancel": {"run": draw(st.integers(1, 5))},
         "reboot": {"boot": draw(st.sampled_from(["one", "two"]))},
         "suspend": {"manifest": made(kind, name).model_dump(mode="json", by_alias=True, exclude_unset=True)},
         "override": {"reason": "incident 12"},
@@ -71,7 +73,7 @@ def sets_of_operations(draw: st.DrawFn) -> list[Operation]:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Manifest]:
-    kinds = ("Node", "Model", "ModelDeployment")
+    kinds = ("Node", "Model", "ModelDeployment", "Job")
     keys = draw(st.sets(st.tuples(st.sampled_from(kinds), st.sampled_from(NAMES))))
     return [made(kind, name) for kind, name in sorted(keys)]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from reconciler.planning.replica.membership import certificate
+from reconciler.planning.context.membership import certificate
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, decode, from_wire, to_wire
 from reconciler.wire.frames import encode, read

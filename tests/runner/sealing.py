@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 
-from reconciler.planning.replica.membership import certificate
+from reconciler.planning.context.membership import certificate
 from reconciler.runner.group.sealed import Sealed, accepting, connecting
 from reconciler.runner.process.config import split_address
 

@@ -213,7 +213,8 @@ class Shim:
         words = "" if number == signal.SIGKILL else self._last_line()  # nothing has a last word then
         detail = explained(self._child.problem or killed or last.detail or words)
         metal = "metal" in words.lower()
-        ended = Exit(code, number, time.time(), detail, self._grace if killed else None, metal)
+        grace = self._grace if killed else None
+        ended = Exit(code, number, time.time(), detail, grace, metal, last.program)
         if self._kill is not None:
             self._kill.cancel()
         self._change(

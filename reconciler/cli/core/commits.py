@@ -136,13 +136,13 @@ def carry_out(
     if not how.dry:
         given = how.message
         return change((repository or opened)(settings), decide, (lambda _: given) if given else message)
-    from reconciler.source.operating.writing import removed
+    from reconciler.source.operating.writing import allowed
 
     revision, files = present(settings)
     edit = decide(files)
     refused: frozenset[str] = frozenset()
     if how.dry_run == "server":
-        refused = print_preview(settings, edit.applied_to(files), allowed=removed(edit.results))
+        refused = print_preview(settings, edit.applied_to(files), allowed=allowed(edit.results))
     mine = {f"{result.kind.lower()}/{result.name}" for result in edit.results} | {HELD}
     return Landed(revision, edit.results, bool(refused & mine))
 
@@ -228,13 +228,12 @@ def preview(
     settings: Settings, files: Files, operations: Files | None = None, allowed: tuple[str, ...] = ()
 ) -> answers.Foreseen:
     """Return the controller's plan for ``files``, or for ``operations`` instead of those in force. ``allowed``: the removals
-    that the commit would allow. Raises ``Unreachable`` if no controller runs."""
-    instead = None if operations is None else _texts(operations)
-    return ask(settings.socket, Preview(_texts(files), instead, allowed))
+    and jobs that the commit would allow. Raises ``Unreachable`` if no controller runs."""
+    from reconciler.source.yaml.beside import packed
 
-
-def _texts(files: Files) -> dict[str, str]:
-    return {name: content.decode("utf-8-sig") for name, content in files.items()}
+    instead = None if operations is None else packed(operations)[0]
+    texts, others = packed(files)
+    return ask(settings.socket, Preview(texts, instead, allowed, others))
 
 
 def print_preview(
@@ -256,8 +255,11 @@ def print_preview(
         click.echo(typed(f"note: {body['suspended']}"), err=True)
     if body["held"]:
         names = few_names(body["removes"], REMOVED_SHOWN)
-        text = f"would be held: it removes {len(body['removes'])} of {body['of']} objects ({names})"
-        click.echo(typed(f"note: the commit {text}, until: reconciler approve REVISION"), err=True)
+        removes = f"it removes {len(body['removes'])} of {body['of']} objects ({names})"
+        runs = f"it runs {few_names([job['text'] for job in body.get('runs', ())])}"
+        why = removes if body["removes"] or not body.get("runs") else runs
+        text = f"note: the commit would be held: {why}, until: reconciler approve REVISION"
+        click.echo(typed(text), err=True)
         return frozenset((HELD,))
     for text in body.get("tooLarge", ()):
         click.echo(f"note: would be refused, because no node could ever hold this: {text}", err=True)

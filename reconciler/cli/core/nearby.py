@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from reconciler.errors import InvalidManifests, Problem, Refused, Unreachable
 from reconciler.source.edition import edition
+from reconciler.source.yaml.pieces import Beside
 from reconciler.wire.answers import Asks, ManifestProblems
 
 from .app import Settings
@@ -27,7 +28,8 @@ def asked(
     from reconciler.cli.core.client import Client
     from reconciler.wire.admin import MANIFESTS_BYTES_MAX
 
-    if settings.away is not None or sum(map(len, files.values())) > MANIFESTS_BYTES_MAX:
+    of_jobs = any(isinstance(content, Beside) for content in files.values())
+    if settings.away is not None or of_jobs or sum(map(len, files.values())) > MANIFESTS_BYTES_MAX:
         return None
     try:
         texts = {name: content.decode() for name, content in files.items()}

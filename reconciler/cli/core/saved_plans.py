@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from reconciler.errors import Refused
+from reconciler.source.yaml.beside import is_manifest
+from reconciler.source.yaml.pieces import Beside
 from reconciler.wire import answers
 
 VERSION = 1
@@ -45,7 +47,7 @@ class SavedPlan:
         return hashlib.sha256(text).hexdigest()[:ID_CHARACTERS]
 
     def files(self) -> dict[str, bytes | None]:
-        return {name: None if text is None else base64.b64decode(text) for name, text in self.changes.items()}
+        return {name: None if text is None else _read(name, text) for name, text in self.changes.items()}
 
 
 def planned(
@@ -118,6 +120,11 @@ def differences(plan: SavedPlan, now: tuple[str, ...]) -> str:
     lines = [*gone, *new]
     hidden = len(lines) - LINES_SHOWN
     return "\n  ".join(lines[:LINES_SHOWN] + ([f"and {hidden} more"] if hidden > 0 else []))
+
+
+def _read(name: str, text: str) -> bytes:
+    content = base64.b64decode(text)
+    return content if is_manifest(name, content) else Beside(content)
 
 
 def _folder() -> Path:

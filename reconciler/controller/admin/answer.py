@@ -160,7 +160,10 @@ class Admin:
         observed = Observed(parts.collector.nodes(), parts.around.gateway())
         in_force = tuple(sorted(parts.store.objects.keys()))
         operations = tuple(effect.operation for effect in desired.effects)
-        found = facts_of(desired, observed, remember(parts), parts.clock(), in_force, operations)
+        runnable = parts.desired_state.runnable
+        found = facts_of(
+            desired, observed, remember(parts), parts.clock(), in_force, operations, runnable=runnable
+        )
         return {"facts": written(found, desired, __version__), "settled": self.loop.plan.settled}
 
     async def _usage(self) -> answers.Usage:

@@ -26,7 +26,7 @@ from reconciler.state import (
     Step,
     Waiting,
 )
-from reconciler.state.desired import Hold
+from reconciler.state.desired import Hold, JobToRun
 from reconciler.state.held_changes import HeldChanges
 from reconciler.state.operations import Effect, Standing
 from reconciler.state.reports.incident import Entry, Incident, title
@@ -101,8 +101,18 @@ def _held(held: Hold) -> answers.Held:
         "revision": held.revision,
         "removes": [str(key) for key in held.removes],
         "of": held.of,
+        "runs": [job_to_run(each) for each in held.runs],
         "command": held.command,
         "text": held.text,
+    }
+
+
+def job_to_run(found: JobToRun) -> answers.JobToRun:
+    return {
+        "object": f"job/{found.name}",
+        "command": list(found.command),
+        "nodes": list(found.nodes),
+        "text": str(found),
     }
 
 

@@ -10,7 +10,7 @@ from reconciler.errors import few_names
 from reconciler.resources import Manifest
 from reconciler.resources.operation import Operation, written_moment
 from reconciler.state import Hold, ObjectKey, Plan, Waiting, WaitingFor
-from reconciler.state.desired import abbreviated
+from reconciler.state.desired import JobToRun, abbreviated
 
 COLUMNS = 92
 """With git's ``remote: `` in front of it, a line has at most 100."""
@@ -50,13 +50,27 @@ class Change:
 
 
 def removal_lines(keys: Collection[ObjectKey]) -> list[str]:
-    """Return why a push that removes serving objects is refused, and how to push it anyway."""
+    """Return why a push that removes serving objects is refused, and how to push it anyway; empty without any."""
+    if not keys:
+        return []
     names = few_names([str(key) for key in keys], NAMES_SHOWN)
     one = next(iter(keys))
     text = (
         f"reconciler: this push removes {names}, which {'serves' if len(keys) == 1 else 'serve'} now. To remove it all "
         f"the same, say so in the commit (git commit --amend --trailer 'Allow-Removal: {one.name}'), or once: "
         "git push -o allow-removal"
+    )
+    return wrapped((text,))
+
+
+def job_lines(runs: Collection[JobToRun]) -> list[str]:
+    """Return why a push that would run jobs is refused, and how to push it anyway; empty without any."""
+    if not runs:
+        return []
+    jobs = few_names([str(each) for each in runs], NAMES_SHOWN)
+    text = (
+        f"reconciler: this push would run {jobs}. A job is code: to run it, say so in the commit (git commit --amend"
+        f" --trailer 'Allow-Job: {next(iter(runs)).name}'), or once: git push -o allow-job"
     )
     return wrapped((text,))
 

@@ -27,7 +27,7 @@ from reconciler.source.operating.change import (
     message_of,
     titled,
 )
-from reconciler.source.operating.writing import in_force, removed, seen, write, write_manifests
+from reconciler.source.operating.writing import allowed, in_force, seen, write, write_manifests
 from reconciler.source.yaml.documents import load
 from reconciler.wire import answers
 from reconciler.wire.admin import Operate
@@ -102,9 +102,10 @@ class Operating:
         if message.verb == "approve":
             hold = self.parts.desired_state.desired.hold
             lines = [f"would remove {key}" for key in hold.removes] if hold else []
+            lines += [f"would run {each}" for each in hold.runs] if hold else []
             return lines[:STEPS_SHOWN] + ["and more"] * (len(lines) > STEPS_SHOWN), []
-        allowed = removed(edit.results)
-        wished = preview.wished_by(edit.applied_to(now.files), allowed) if edit.changes else None
+        said = allowed(edit.results)
+        wished = preview.wished_by(edit.applied_to(now.files), said) if edit.changes else None
         operations = preview.laid_by(now.after(change))
         body = await preview.foresee(self.parts, self.loop, wished, operations)
         if message.verb == "drain":

@@ -9,11 +9,13 @@ from itertools import islice
 from reconciler.admission.judge import Incoming, Verdict
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
+from reconciler.errors import Invalid
 from reconciler.planning.context.world import World
 from reconciler.planning.placement.capacity import beyond_all_nodes
 from reconciler.planning.rollout.costs import Cost
 from reconciler.planning.rollout.costs import foresee as foresee_costs
 from reconciler.source.operations import load_operations
+from reconciler.source.yaml.beside import unpacked
 from reconciler.source.yaml.documents import load
 from reconciler.state import (
     AllocateEpoch,
@@ -40,10 +42,14 @@ TOO_LARGE_SHOWN = 5
 
 
 async def preview(parts: Parts, loop: Loop, message: Preview) -> answers.Foreseen:
-    """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` for invalid files."""
+    """Return the answer to ``wire.admin.Preview``. Raises ``InvalidManifests`` and ``Invalid`` for invalid files."""
     if message.operations is not None:
         return await foresee(parts, loop, None, laid_by(_encoded(message.operations)))
-    wished = wished_by(_encoded(message.files), message.allowed)
+    try:
+        files = unpacked(message.files, message.job_files)
+    except ValueError:
+        raise Invalid("expected the files of jobs in base64") from None
+    wished = wished_by(files, message.allowed)
     return await foresee(parts, loop, wished, parts.desired_state.operations)
 
 
@@ -96,6 +102,7 @@ def foreseen(
         "removes": [str(key) for key in verdict.removal.removes],
         "of": verdict.removal.of,
         "serving": [str(key) for key in verdict.removal.unsaid],
+        "runs": [bodies.job_to_run(each) for each in verdict.runs],
         "held": verdict.hold is not None,
         "suspended": verdict.suspended.text if verdict.suspended is not None else "",
         "tooLarge": list(too_large),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from reconciler.admission.jobs import new_jobs, runnable
 from reconciler.admission.judge import Incoming
+from reconciler.admission.removals import ALL
 from reconciler.admission.windows import refused_operations
 from reconciler.controller.loop import Loop
 from reconciler.controller.parts import Parts
 from reconciler.errors import ReconcilerError, Refused
 from reconciler.planning.placement.references import dangling
 from reconciler.planning.rollout.costs import foresee
+from reconciler.resources.registry import RUN
+from reconciler.resources.verbs import JOB, NODE
 from reconciler.source.git.pushes import Push
 from reconciler.source.git.repository import OPERATIONS
 from reconciler.source.hook import objection_lines
 from reconciler.source.pushed import Pushed
 from reconciler.state import Desired
-from reconciler.state.desired import abbreviated
+from reconciler.state.desired import JobToRun, abbreviated
 from reconciler.state.identity import ObjectKey
 from reconciler.state.operations import Operations
 from reconciler.wire import answers
@@ -29,6 +34,7 @@ from .forecast import (
     difference_lines,
     forecast,
     held_lines,
+    job_lines,
     removal_lines,
     too_large_lines,
     wrapped,
@@ -38,6 +44,7 @@ from .preview import beyond_all
 REMEMBERED_MAX = 32
 """Most pushes whose objects are remembered, for clients that follow them."""
 SHOWN = 5
+SUSPEND = "to keep it as it is: reconciler suspend job/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,16 @@ class _Judged:
     before: str
     """The revision that was in force."""
     keys: tuple[ObjectKey, ...]
+
+
+def _said(option: str | None, before: str) -> tuple[str, ...]:
+    """Return the word of a push option: none without it, all objects for an empty one."""
+    return () if option is None else (f"{before}{option or ALL}",)
+
+
+def _options(said: Collection[str]) -> str:
+    names = {"allow-job" if word.startswith(RUN) else "allow-removal" for word in said}
+    return " ".join(f"-o {name}" for name in sorted(names))
 
 
 @dataclass(slots=True)
@@ -61,7 +78,8 @@ class Pushes:
         """Answer ``wire.admin.JudgePush``. Raises ``Refused`` if this controller does not read that repository."""
         push = Push(message.old, message.new, message.ref)
         pushed = await self._read(message.repository, message.quarantine, push)
-        return await self.foreseen(pushed, message.allow) if isinstance(pushed, Pushed) else pushed
+        said = [*_said(message.allow, ""), *_said(message.allow_job, RUN)]
+        return await self.foreseen(pushed, said) if isinstance(pushed, Pushed) else pushed
 
     async def judge_operations(self, message: JudgeOperations) -> answers.JudgedPush:
         """Answer ``wire.admin.JudgeOperations``. Raises like ``judge``."""
@@ -76,6 +94,11 @@ class Pushes:
         if refused := refused_operations(objects, change.operations, before.overridden(now), now):
             lines = [*(f"reconciler: {text}" for text in refused), "reconciler: operations stays as it was"]
             return {"accept": False, "lines": wrapped(lines)}
+        if made_up := self._made_up(change):
+            lines = [
+                f"reconciler: {each} is not in force like this: {SUSPEND}{each.name}" for each in made_up
+            ]
+            return {"accept": False, "lines": wrapped((*lines, "reconciler: operations stays as it was"))}
         incoming = Operations(push.new, pushed.operations)
         verdict = await parts.desired_state.judge_again(incoming)
         plan = await self.loop.preview(parts.desired_state.after(verdict, incoming))
@@ -83,6 +106,14 @@ class Pushes:
             "accept": True,
             "lines": forecast(push.new, change, (), (), self.loop.plan, plan, parts.clock()),
         }
+
+    def _made_up(self, change: OperationsChange) -> tuple[JobToRun, ...]:
+        """Return the jobs that pushed operations would keep as they never were: the code of a job comes from ``main``."""
+        state, objects = self.parts.desired_state, self.parts.desired_state.desired.objects()
+        nodes = [each for key, each in objects.items() if key.kind == NODE]
+        kept = [each.frozen for each in change.operations if each.spec.target.kind == JOB]
+        jobs = [each for each in kept if each is not None]
+        return new_jobs(state.runnable | runnable(objects.values()), (*jobs, *nodes), ())
 
     async def _read(self, repository: str, quarantine: str, push: Push) -> Pushed | answers.JudgedPush:
         """Return the push, or the answer why it is not accepted. Raises ``Refused`` if it is to another repository."""
@@ -93,19 +124,19 @@ class Pushes:
                 raise
             return {"accept": False, "lines": wrapped(objection_lines(error, push.branch))}
 
-    async def foreseen(self, pushed: Pushed, allow: str | None) -> answers.JudgedPush:
-        """Return whether a push is accepted, and lines with its effects or the reason against it."""
+    async def foreseen(self, pushed: Pushed, said: Collection[str] = ()) -> answers.JudgedPush:
+        """Return whether a push is accepted, and lines with its effects or the reason against it. ``said``: the words by which
+        the pusher allows removals and jobs, in addition to its commits."""
         parts, push, state = self.parts, pushed.push, self.parts.desired_state
         stays = f"reconciler: {push.branch} stays as it was"
-        words = {*pushed.allowed, *(() if allow is None else (allow,))}
         earlier = await state.allowed(push.old) if push.old.strip("0") else ()
-        allowed = None if allow == "" else {*words, *earlier}
+        allowed = {*pushed.allowed, *said, *earlier}
         wishes = Desired.of(push.new, (each.manifest for each in pushed.documents)).objects()
         verdict = await state.judge(Incoming(push.new, wishes, allowed=allowed))
-        if verdict.removal.unsaid:
-            return {"accept": False, "lines": [*removal_lines(verdict.removal.unsaid), stays]}
-        if allow is not None and not verdict.removal.much:
-            parts.store.objects.approve(push.new, parts.clock(), "git push -o allow-removal")
+        if unsaid := [*removal_lines(verdict.removal.unsaid), *job_lines(verdict.runs)]:
+            return {"accept": False, "lines": [*unsaid, stays]}
+        if said and not verdict.removal.much:
+            parts.store.objects.approve(push.new, parts.clock(), f"git push {_options(said)}")
         whole, in_force = state.with_operations(push.new, wishes, state.operations), state.desired
         change = Change.between(in_force.objects(), whole.objects())
         if verdict.suspended is not None:

@@ -19,6 +19,10 @@ def planned(commit: str, preview: Mapping[str, Any]) -> str:
     if preview.get("serving"):
         names = [f"Allow-Removal: {name.rpartition('/')[2]}" for name in preview["serving"]]
         parts.append(_listed("It removes what serves now, so one of its commits has to say", names))
+    if preview.get("runs"):
+        parts.append(_listed("It would run these jobs", [job["text"] for job in preview["runs"]]))
+        names = [f"Allow-Job: {job['object'].rpartition('/')[2]}" for job in preview["runs"]]
+        parts.append(_listed("so one of its commits has to say", names))
     if preview.get("suspended"):
         parts.append(f"**Not now**: {_escaped(preview['suspended'])}")
     if preview.get("tooLarge"):

@@ -52,8 +52,8 @@ class Reporting:
         open_forge: Callable[[GitRepositorySpec], Forge],
         verdict: Callable[[], Verdict | None],
         news: Callable[[], Awaitable[Any]],
-        files: Callable[[GitRepositorySpec, str, str], Mapping[str, str]],
-        preview: Callable[[Mapping[str, str]], Awaitable[Mapping[str, Any]]],
+        files: Callable[[GitRepositorySpec, str, str], Mapping[str, bytes]],
+        preview: Callable[[Mapping[str, bytes]], Awaitable[Mapping[str, Any]]],
     ) -> None:
         self._following = following
         self._open = open_forge

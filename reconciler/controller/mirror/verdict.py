@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from reconciler.errors import few_names
 from reconciler.outgoing.forges.interface import State
 from reconciler.state import Desired, ObjectKey
 from reconciler.state.held_changes import HeldChanges
@@ -32,12 +33,12 @@ def verdict(
         return Verdict(commit, "failure", f"refused: {_line(standing.last.refusal)}")
     hold = desired.hold
     if hold is not None and hold.revision == commit:
-        return Verdict(
-            commit,
-            "failure",
-            f"held: it would remove {len(hold.removes)} of {hold.of} objects{', and what serves' * bool(hold.unsaid)};"
-            f" {hold.command}",
+        serves = ", and what serves" * bool(hold.unsaid)
+        removes = (
+            [f"it would remove {len(hold.removes)} of {hold.of} objects{serves}"] if hold.removes else []
         )
+        runs = [f"it would run {few_names([f'job/{each.name}' for each in hold.runs])}"] if hold.runs else []
+        return Verdict(commit, "failure", f"held: {'; '.join((*removes, *runs))}; {hold.command}")
     if desired.suspended is not None and desired.suspended.revision == commit:
         what = (
             "changes that a sync window has held are suspended"

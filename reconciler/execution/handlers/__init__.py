@@ -8,6 +8,7 @@ module        steps that it carries out
 ``machines``  restarts and repairs of machines
 ``weights``   weights on nodes
 ``gateways``  gateways of nodes
+``jobs``      artifacts and secrets of jobs
 ============  =====================================================
 
 Steps that only write to the store, or only call the builder of runtimes, have nothing but their row here. ``requests`` asks
@@ -47,10 +48,11 @@ from reconciler.state import (
     StopGateway,
     StopRank,
 )
+from reconciler.state.job_steps import CreateRun, EndAttempt, EndRun, FetchArtifacts, RemoveRuns, SuspendRun
 from reconciler.state.machine.weights import FetchWeights, RemoveWeights
 from reconciler.state.plan import SetBack
 
-from . import agents, gateways, machines, ranks, weights
+from . import agents, gateways, jobs, machines, ranks, weights
 
 S = TypeVar("S", bound=Step)
 
@@ -84,6 +86,12 @@ ROWS = (
     _written(ReleaseReplica, lambda store, step: store.release(step.replica)),
     _written(RemoveObject, lambda store, step: store.remove_object(step.object)),
     _written(EmptyNode, lambda store, step: store.note_reboot(step.node, step.reboot)),
+    _written(CreateRun, lambda store, step: store.create_run(step.run, step.group)),
+    _written(EndAttempt, lambda store, step: store.end_attempt(step.run)),
+    _written(EndRun, lambda store, step: store.put_run(step.run)),
+    _written(SuspendRun, lambda store, step: store.put_run(step.run)),
+    _written(RemoveRuns, lambda store, step: store.remove_runs(step.runs)),
+    _row(FetchArtifacts, jobs.fetch_artifacts),
     _row(ProveGroup, ranks.prove),
     _row(StartRank, ranks.start),
     _row(StopRank, ranks.stop),

@@ -8,6 +8,7 @@ from reconciler.execution.tools import Tools
 from reconciler.state import ContinueRank, ForgetRank, ProveGroup, RequestedStop, StartRank, StopRank
 from reconciler.wire import node
 
+from . import jobs
 from .requests import change
 
 STOP_REPEATED_AFTER_SECONDS = 10.0
@@ -29,7 +30,7 @@ async def prove(step: ProveGroup, tools: Tools) -> str:
 
 
 async def start(step: StartRank, tools: Tools) -> None:
-    await change(tools, step.node, node.StartRank(tools.token, step.spec))
+    await change(tools, step.node, node.StartRank(tools.token, jobs.with_secrets(step, tools)))
 
 
 async def stop(step: StopRank, tools: Tools) -> None:
@@ -53,7 +54,7 @@ async def go_on(step: ContinueRank, tools: Tools) -> None:
 
 async def forget(step: ForgetRank, tools: Tools) -> None:
     """Let the agent forget a rank that has ended."""
-    await change(tools, step.node, node.ForgetRank(tools.token, step.id))
+    await change(tools, step.node, node.ForgetRank(tools.token, step.id, step.keep_record))
     stops = {id: each for id, each in tools.volatile.stops.items() if id != step.id}
     continued = {id: each for id, each in tools.volatile.continued.items() if id != step.id}
     tools.volatile = replace(tools.volatile, stops=stops, continued=continued)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reconciler.state import NodeName, ObjectKey, Plan, Refusal, ReplicaId, Step, Trouble, Waiting, WaitingFor
+from reconciler.state import (
+    NodeName,
+    ObjectKey,
+    Plan,
+    Refusal,
+    Step,
+    Trouble,
+    Waiting,
+    WaitingFor,
+    WorkloadId,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +43,8 @@ class Decision:
 NOTHING = Decision()
 
 
-def waiting(replica: ReplicaId, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
-    return Waiting(replica.key, reason, f"{replica}: {text}", until, replica)
+def waiting(workload: WorkloadId, reason: WaitingFor, text: str, until: float | None = None) -> Waiting:
+    return Waiting(workload.key, reason, f"{workload}: {text}", until, workload)
 
 
 def wait(key: ObjectKey, reason: WaitingFor, text: str, until: float | None = None) -> Decision:

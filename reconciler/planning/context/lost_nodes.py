@@ -36,3 +36,15 @@ def cut_off(world: World, node: NodeObservation) -> bool:
     if node.contact is Contact.AGENT_DOWN:
         return world.memory.unstarted(node.name)
     return node.contact is Contact.UNREACHABLE
+
+
+def unreported(world: World) -> list[str]:
+    """List the nodes that may know of later epochs and have not reported; lost ones are not waited for.
+
+    One failed start of an agent says nothing: the next attempt may find ranks of the very next epoch.
+    """
+    return sorted(
+        name
+        for name in world.desired.nodes.keys() | world.memory.agents
+        if world.node(name).report is None and not is_lost(world, name)
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from reconciler.state import NodeName, WorkloadId
@@ -69,6 +69,24 @@ class Ledger:
         for name, size in ranks:
             sizes[self.host(name)] += size
         return sizes
+
+    def without(self, workloads: Collection[WorkloadId]) -> Ledger:
+        """Return the same as if the ranks of some workloads were gone already."""
+        charged, ranks, own = Counter(self._charged), Counter(self._ranks), dict(self._own)
+        for workload in workloads:
+            given_back = own.pop(workload, ())
+            charged.subtract(self._by_host(given_back))
+            ranks.subtract(name for name, _ in given_back)
+        return replace(self, _charged=charged, _ranks=ranks, _own=own)
+
+    def overcommitted(self, name: NodeName) -> bool:
+        """Return whether more is charged on a node's host than it has: something there is about to leave."""
+        host = self.host(name)
+        return name in self._rooms and self._charged[host] > self._rooms[name]
+
+    def room(self, name: NodeName) -> int:
+        """Return how many bytes ranks may take on a node's host together; 0 of a node that has not reported."""
+        return self._rooms.get(name, 0)
 
     def free(self, name: NodeName, replacing: WorkloadId) -> int:
         """Return how many bytes a node's host has left, as if the ranks of ``replacing`` were gone already; 0 of a node

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reconciler.state import AllocateEpoch, ReplicaId
+from reconciler.state import AllocateEpoch, GroupRecord, WorkloadId
+from reconciler.state.job_steps import CreateRun
 
 from . import tcp_ports
 from .decision import Decision
@@ -35,19 +36,18 @@ class Reservations:
         """Reserve what a decision takes. Without a new group this is the same value."""
         taken = self
         for step in decision.steps:
-            if isinstance(step, AllocateEpoch):
-                taken = taken._with(step)
+            if isinstance(step, AllocateEpoch | CreateRun) and step.group is not None:
+                taken = taken._with(step.group)
         return taken
 
-    def _with(self, step: AllocateEpoch) -> Reservations:
-        record = step.group
+    def _with(self, record: GroupRecord) -> Reservations:
         world = self.world.decided(groups={**self.world.memory.groups, record.workload: record})
         return Reservations(world, self.ledger.moved(record.workload, record.members, record.charges))
 
 
-def first_ports(world: World, replica: ReplicaId, epoch: int, ranks: int) -> int:
+def first_ports(world: World, workload: WorkloadId, epoch: int, ranks: int) -> int:
     """Draw the ports of a new group, one for each rank and one to control it; return the first of them."""
-    return tcp_ports.first_ports(f"{world.entropy}/ports of {replica}/{epoch}", ranks + 1, _ports(world))
+    return tcp_ports.first_ports(f"{world.entropy}/ports of {workload}/{epoch}", ranks + 1, _ports(world))
 
 
 def _ports(world: World) -> Iterator[range]:

@@ -1,4 +1,4 @@
-"""Views of one replica within its world: wanted or not, with a group or without.
+"""Views of one workload within its world; of a replica, wanted or not, with a group or without.
 
 The type of a rule's argument says which replicas the rule is about, so that no rule has to check for missing values.
 """
@@ -8,38 +8,43 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from reconciler.resources import Health, Model, ModelDeployment
 from reconciler.state import (
+    Contact,
     GroupRecord,
     NodeName,
     ObservedRank,
     ReplicaId,
+    RunId,
     TransportFailure,
     VerbsAttempts,
     WaitingFor,
 )
 from reconciler.state.formed_under import Fact
 from reconciler.state.identity import ObjectKey
+from reconciler.state.subjects import subject_of
 
 from . import attempt_facts
 from . import workload as workloads
 from .decision import Decision, waiting
-from .lost_nodes import is_lost
+from .lost_nodes import is_lost, lost_at
 from .memory_ledger import Ledger
 from .target import Hold, Target
 from .workload import Workload
 from .world import World
 
+Id = TypeVar("Id", ReplicaId, RunId)
+
 
 @dataclass(frozen=True, kw_only=True)
-class View:
-    """Any replica. Values that several rules need are computed once."""
+class WorkloadView(Generic[Id]):
+    """Any workload. Values that several rules need are computed once."""
 
     world: World
     ledger: Ledger
-    replica: ReplicaId
+    id: Id
     record: GroupRecord | None
     """Its group, as the store has it."""
     ranks: tuple[ObservedRank, ...]
@@ -70,13 +75,52 @@ class View:
         return self.world.observed.group(self.record) if self.record else {}
 
     @property
+    def in_flight(self) -> bool:
+        """Return whether a step about it is being executed."""
+        return str(subject_of(self.id)) in self.world.memory.in_flight
+
+    @property
+    def unreachable(self) -> list[NodeName]:
+        """List the nodes with a rank of it that may live, and that do not answer, in the order of names."""
+        return [n for n in self._unseen if self.world.node(n).contact is Contact.UNREACHABLE]
+
+    @cached_property
+    def _unseen(self) -> list[NodeName]:
+        nodes = {rank.node for rank in self.alive} | set(self.members)
+        nodes -= set(self.lost_members)
+        return sorted(n for n in nodes if not self.world.seen_since_last_write(n))
+
+    @property
+    def report_awaited(self) -> Decision | None:
+        """Wait for nodes that were not seen since the last change to them; None if all were. Lost ones are not waited
+        for."""
+        if not self._unseen:
+            return None
+        down = [n for n in self._unseen if not self.world.reached(n)]
+        if not down:
+            return self.wait(
+                WaitingFor.OBSERVATION, f"waiting for a newer report from {', '.join(self._unseen)}"
+            )
+        until = max((lost_at(self.world, n) for n in self.unreachable), default=None)
+        return self.wait(WaitingFor.AGENT, f"no answer from {', '.join(down)}", until)
+
+    def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Decision:
+        """Say what it waits for; ``until`` in seconds of the controller's clock."""
+        return Decision(waiting=(waiting(self.id, reason, text, until),))
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(WorkloadView[ReplicaId]):
+    """Any replica."""
+
+    @property
+    def replica(self) -> ReplicaId:
+        return self.id
+
+    @property
     def health(self) -> Health:
         """Return the bounds of its deployment, or the defaults if the deployment is gone."""
         return Health()
-
-    def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Decision:
-        """Say what the replica waits for; ``until`` in seconds of the controller's clock."""
-        return Decision(waiting=(waiting(self.replica, reason, text, until),))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +216,7 @@ def look(
     """Look at a replica; ``target`` is the spec to serve it with, None for one that is not wanted."""
     record, ranks = world.memory.groups.get(replica), world.observed.ranks_of(replica)
     if target is None:
-        return Unwanted(world=world, ledger=ledger, replica=replica, record=record, ranks=ranks)
+        return Unwanted(world=world, ledger=ledger, id=replica, record=record, ranks=ranks)
     if record is None:
-        return Unformed(world=world, ledger=ledger, replica=replica, ranks=ranks, target=target)
-    return Formed(world=world, ledger=ledger, replica=replica, record=record, ranks=ranks, target=target)
+        return Unformed(world=world, ledger=ledger, id=replica, ranks=ranks, target=target)
+    return Formed(world=world, ledger=ledger, id=replica, record=record, ranks=ranks, target=target)

@@ -12,7 +12,8 @@ from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
 from reconciler.resources import STOPPED, ModelDeployment, Node
-from reconciler.state import Contact, NodeName, Refusal, RefusedBecause, ReplicaId
+from reconciler.resources.scheduling import Placement
+from reconciler.state import Contact, NodeName, Refusal, RefusedBecause, WorkloadId
 from reconciler.state.machine.weights import present, unfetched
 
 from . import quarantine, runtimes
@@ -20,7 +21,7 @@ from . import quarantine, runtimes
 
 @dataclass(frozen=True, slots=True)
 class CandidateNodes:
-    """The nodes with the labels that a deployment asks for, sorted by what manifests and quarantine say about each."""
+    """The nodes with the labels that a workload asks for, sorted by what manifests and quarantine say about each."""
 
     tainted: list[NodeName]
     withheld: list[NodeName]
@@ -29,13 +30,13 @@ class CandidateNodes:
     """Those with nothing against them."""
 
     @classmethod
-    def classify(cls, world: World, deployment: ModelDeployment) -> CandidateNodes:
+    def classify(cls, world: World, placement: Placement) -> CandidateNodes:
         """Sort the nodes, each list in the order of names."""
         found = cls([], [], [], [])
         for name, node in sorted(world.desired.nodes.items()):
-            if not suits(node, deployment):
+            if not suits(node, placement):
                 continue
-            if tainted(node, deployment):
+            if tainted(node, placement):
                 found.tainted.append(name)
             elif withheld(node):
                 found.withheld.append(name)
@@ -52,19 +53,18 @@ class CandidateNodes:
         lists = (self.tainted, self.withheld, self.kept_out, self.matching)
         return CandidateNodes(*([name for name in each if name not in names] for each in lists))
 
-    def refusal_by_choice(self, world: World, workload: Workload) -> Refusal | None:
+    def left_out_by_choice(self, world: World) -> tuple[RefusedBecause, str] | None:
         """Explain a lack of nodes that people have caused; None if it has another cause."""
         nodes = world.desired.nodes
         if any(STOPPED in nodes[name].metadata.labels for name in self.withheld):
-            text = "everything is stopped by request; to go on: reconciler start"
-            return workload.refuse(RefusedBecause.STOPPED, text)
+            return RefusedBecause.STOPPED, "everything is stopped by request; to go on: reconciler start"
         away: list[str] = [name for name in self.withheld if reboot_requests.begun(world, name)]
         if away:
             text = f"it is formed again when {few_names(away)}, which is being restarted, is back"
-            return workload.refuse(RefusedBecause.RESTARTING, text)
+            return RefusedBecause.RESTARTING, text
         return None
 
-    def states(self, world: World, deployment: ModelDeployment) -> str:
+    def states(self, world: World, placement: Placement) -> str:
         """Say what keeps nodes out, for people; empty if nothing does."""
         nodes, text = world.desired.nodes, ""
         if self.kept_out:
@@ -76,7 +76,7 @@ class CandidateNodes:
             states = few_names([f"{name} is {withheld(nodes[name])}" for name in self.withheld])
             text += f" ({states}; undo with: reconciler uncordon {self.withheld[0]})"
         if self.tainted:
-            states = few_names([f"{name} has {tainted(nodes[name], deployment)}" for name in self.tainted])
+            states = few_names([f"{name} has {tainted(nodes[name], placement)}" for name in self.tainted])
             text += f" ({states}; allow it in placement.tolerations)"
         return text
 
@@ -85,17 +85,23 @@ def requirements(workload: Workload) -> Hashable:
     """Return the key of the requirements of a workload on nodes, which is equal for all that get the same answers."""
     deployment, model = workload.deployment, workload.model.spec
     fetched = model.source.huggingface is not None
-    return placement_key(deployment), workload.path, fetched, in_parts(deployment), model.trust_remote_code
+    return (
+        placement_key(deployment.spec.placement),
+        workload.path,
+        fetched,
+        in_parts(deployment),
+        model.trust_remote_code,
+    )
 
 
-def candidates(world: World, deployment: ModelDeployment) -> CandidateNodes:
-    """Sort the nodes for a deployment, once for all that select the same."""
-    return world.once(CandidateNodes.classify, deployment, key=placement_key(deployment))
+def candidates(world: World, placement: Placement) -> CandidateNodes:
+    """Sort the nodes for a workload, once for all that select the same."""
+    return world.once(CandidateNodes.classify, placement, key=placement_key(placement))
 
 
-def placement_key(deployment: ModelDeployment) -> str:
-    """Return a text that is equal for deployments that may use the same nodes."""
-    return deployment.spec.placement.model_dump_json()
+def placement_key(placement: Placement) -> str:
+    """Return a text that is equal for workloads that may use the same nodes."""
+    return placement.model_dump_json()
 
 
 def late(world: World, workload: Workload) -> Placed:
@@ -127,17 +133,17 @@ def unusable(world: World, workload: Workload) -> Placed:
 
 
 def _matching(world: World, workload: Workload) -> list[NodeName]:
-    return candidates(world, workload.deployment).matching
+    return candidates(world, workload.deployment.spec.placement).matching
 
 
-def suits(node: Node, deployment: ModelDeployment) -> bool:
-    """Return whether a node has the labels that a deployment asks for."""
-    return deployment.spec.placement.node_selector.items() <= node.metadata.labels.items()
+def suits(node: Node, placement: Placement) -> bool:
+    """Return whether a node has the labels that a workload asks for."""
+    return placement.node_selector.items() <= node.metadata.labels.items()
 
 
-def tainted(node: Node, deployment: ModelDeployment) -> str:
-    """Name the taint of a node that the deployment does not tolerate; empty if there is none."""
-    taint = deployment.spec.placement.untolerated(node.spec.taints)
+def tainted(node: Node, placement: Placement) -> str:
+    """Name the taint of a node that a workload does not tolerate; empty if there is none."""
+    taint = placement.untolerated(node.spec.taints)
     return f"the taint {taint}" if taint else ""
 
 
@@ -152,25 +158,30 @@ def withheld(node: Node) -> str:
     return "drained" if node.spec.drain else "cordoned" if node.spec.unschedulable else ""
 
 
-def open_to(node: Node, deployment: ModelDeployment) -> bool:
-    """Return whether the manifests let a deployment use a node."""
-    return suits(node, deployment) and not tainted(node, deployment) and not withheld(node)
+def open_to(node: Node, placement: Placement) -> bool:
+    """Return whether the manifests let a workload use a node."""
+    return suits(node, placement) and not tainted(node, placement) and not withheld(node)
 
 
-def too_few(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, usable: int) -> str:
-    """Say by the manifests why there are fewer nodes than a deployment needs. If the manifests have enough nodes,
+def too_few(
+    nodes: Mapping[NodeName, Node],
+    placement: Placement,
+    wanted: int,
+    usable: int,
+    field: str = "spec.parallelism.nodes",
+) -> str:
+    """Say by the manifests why there are fewer nodes than a workload needs; ``field``: that of the number. If the manifests have enough nodes,
     the machines are the reason: then no change of a manifest is advised."""
-    wanted = deployment.spec.parallelism.nodes.min
     need = f"needs {wanted} node{'s' if wanted > 1 else ''}"
-    selector = ",".join(f"{key}={value}" for key, value in deployment.spec.placement.node_selector.items())
+    selector = ",".join(f"{key}={value}" for key, value in placement.node_selector.items())
     if not nodes:
         return f"{need}, and there are none; add a Node"
-    if not any(suits(node, deployment) for node in nodes.values()):
+    if not any(suits(node, placement) for node in nodes.values()):
         return f"{need}, and none has the labels {selector}; label a Node or correct placement.nodeSelector"
     few = f"{need}{f' with the labels {selector}' if selector else ''}, {usable} can be used"
-    if sum(open_to(node, deployment) for node in nodes.values()) >= wanted:
+    if sum(open_to(node, placement) for node in nodes.values()) >= wanted:
         return few
-    lower = f" or lower spec.parallelism.nodes{f' to {usable}' if usable else ''}" if wanted > 1 else ""
+    lower = f" or lower {field}{f' to {usable}' if usable else ''}" if wanted > 1 else ""
     return f"{few}; add Nodes{lower}"
 
 
@@ -200,12 +211,12 @@ def answers(world: World, name: NodeName) -> bool:
     return world.reached(name) and node.probed and node.report is not None and node.report.runtime is not None
 
 
-def returning(world: World, name: NodeName, replica: ReplicaId) -> Iterator[str]:
-    """Yield ranks of other replicas whose group was formed elsewhere while this node was away: the node is not used
+def returning(world: World, name: NodeName, workload: WorkloadId) -> Iterator[str]:
+    """Yield ranks of other workloads whose group was formed elsewhere while this node was away: the node is not used
     before they are gone."""
     for rank in world.observed.ranks_on(name):
         record = world.memory.groups.get(rank.workload)
-        if rank.alive and rank.workload != replica and record is not None and name not in record.members:
+        if rank.alive and rank.workload != workload and record is not None and name not in record.members:
             yield f"{rank.title}, on {name}"
 
 

@@ -77,7 +77,7 @@ def _emptied(world: World, deployment: ModelDeployment) -> FreeMemory | None:
     nodes = [
         name
         for name, node in sorted(world.desired.nodes.items())
-        if suits(node, deployment) and not tainted(node, deployment)
+        if suits(node, deployment.spec.placement) and not tainted(node, deployment.spec.placement)
     ]
     hosts: dict[NodeName, str] = {}
     free: dict[str, int] = {}

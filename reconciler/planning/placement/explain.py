@@ -141,13 +141,13 @@ def _unlike(subject: _Subject, name: NodeName) -> str:
 
 def _obstacle(world: World, name: NodeName, node: Node, workload: Workload) -> str:
     """Say what keeps a node from being used at all; empty if nothing does."""
-    deployment = workload.deployment
-    if not suits(node, deployment):
-        wanted = deployment.spec.placement.node_selector
+    placement = workload.deployment.spec.placement
+    if not suits(node, placement):
+        wanted = placement.node_selector
         lacking = [f"{k}={v}" for k, v in sorted(wanted.items()) if node.metadata.labels.get(k) != v]
         return f"it lacks the label{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}"
-    if tainted(node, deployment):
-        return f"it has {tainted(node, deployment)}"
+    if tainted(node, placement):
+        return f"it has {tainted(node, placement)}"
     if withheld(node):
         return f"it is {withheld(node)}"
     kept_out = quarantine.reason(world, name)

@@ -5,13 +5,10 @@ Deterministic and stable: it keeps the same nodes unless something is against th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import groupby
 
 from reconciler.errors import few_names
-from reconciler.planning.context.gpu_memory import bounded_by_gpu
 from reconciler.planning.context.memory_ledger import Ledger, Placed
 from reconciler.planning.context.memory_needs import Needs
 from reconciler.planning.context.sharding import Split, Unsplit, alternatives, splits
@@ -19,7 +16,6 @@ from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import eligible
 from reconciler.planning.nodes.eligible import returning, too_few, unfit
-from reconciler.planning.transport import fallback
 from reconciler.planning.transport.fallback import Transport
 from reconciler.planning.weights.distribute import being_fetched
 from reconciler.resources.deployment import RANKS_MAX
@@ -29,10 +25,8 @@ from reconciler.wire.weights import FailedExamination
 
 from . import compatibility, suggestions
 from .contexts import Charges, too_long, unscalable
-from .search import FreeMemory, rings
-
-RING_MIN = 4
-"""In smaller rings all nodes are neighbours, in any order."""
+from .joining import Joining
+from .search import FreeMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +54,11 @@ def choose(
     cannot be placed. Charges nothing."""
     placed = _place(world, ledger, workload, without)
     if isinstance(placed, Refusal):
-        nodes = eligible.candidates(world, workload.deployment).without(without)
-        by_choice = nodes.refusal_by_choice(world, workload) if placed.reason in FOR_WANT_OF_NODES else None
-        return by_choice or replace(placed, text=placed.text + nodes.states(world, workload.deployment))
+        nodes = eligible.candidates(world, workload.deployment.spec.placement).without(without)
+        by_choice = nodes.left_out_by_choice(world) if placed.reason in FOR_WANT_OF_NODES else None
+        if by_choice is not None:
+            return workload.refuse(*by_choice)
+        return replace(placed, text=placed.text + nodes.states(world, workload.deployment.spec.placement))
     return placed
 
 
@@ -88,10 +84,11 @@ def _place(world: World, ledger: Ledger, workload: Workload, without: Placed) ->
         text = f"the weights of {workload.model.metadata.name} are not on {few_names(fetching)} yet"
         return workload.wait(WaitingFor.WEIGHTS, text)
     usable = others(eligible.fit)
-    if len(usable) < workload.deployment.spec.parallelism.nodes.min:
+    wanted = workload.deployment.spec.parallelism.nodes.min
+    if len(usable) < wanted:
         unusable = others(eligible.unusable)
         problem = unfit(world, unusable[0], workload) if unusable else None
-        text = too_few(world.desired.nodes, workload.deployment, len(usable))
+        text = too_few(world.desired.nodes, workload.deployment.spec.placement, wanted, len(usable))
         return problem or workload.refuse(RefusedBecause.NO_NODES, text)
     return _among_compatible(world, ledger, workload, usable)
 
@@ -147,14 +144,10 @@ class _Search:
 
     world: World
     workload: Workload
-    rooms: FreeMemory
+    joining: Joining
     weights: ModelReport
     failed: Mapping[NodeName, FailedExamination]
     """The examinations of these weights that failed, by node."""
-    before: Placed
-    """The nodes of the replica's group, or of its last one."""
-    load: Mapping[NodeName, int]
-    """Ranks of other replicas on each node."""
     context_before: int
     """The context of the replica's group, if it was formed for the same spec; else 0."""
 
@@ -162,22 +155,16 @@ class _Search:
     def start(cls, world: World, ledger: Ledger, workload: Workload, usable: Placed) -> _Search:
         replica = workload.replica
         record = world.memory.groups.get(replica)
-        before = record.members if record else ()
-        load = ledger.loads(usable, replica)
-        kept = sorted(
-            (name for name in dict.fromkeys(before) if name in load), key=lambda name: (load[name], name)
-        )
-        others = [name for name in usable if name not in before] if kept else usable
-        nodes = (*kept, *sorted(others, key=load.__getitem__))
-        cables = world.once(_cables)
-        free = ledger.free_by_host(nodes, replica)
-        wired = {} if cables.keys().isdisjoint(usable) else cables
-        rooms = FreeMemory(nodes, ledger.hosts, free, wired, partial(bounded_by_gpu, world))
+        joining = Joining.of(world, ledger, replica, workload.deployment.spec.transport, usable)
         weights = world.once(_weights, usable, workload.path)
         same = record is not None and record.fingerprint == workload.spec_hash
         context = record.context if record is not None and same else 0
         failed = world.once(_failed, usable, workload.path)
-        return cls(world, workload, rooms, weights, failed, before, load, context)
+        return cls(world, workload, joining, weights, failed, context)
+
+    @property
+    def rooms(self) -> FreeMemory:
+        return self.joining.rooms
 
     def largest(self) -> Joined | Waiting | Refusal:
         """Take as many nodes as there are within the bounds, and fewer if the model, the memory or the transport
@@ -230,10 +217,11 @@ class _Search:
         )
         unjoined: Refusal | None = None
         for enough in charges.enough(longest):
-            found = self._best(charges.room_for(enough))
+            found = self.joining.best(charges.room_for(enough))
             if isinstance(found, tuple):
                 return self._placed(found, split, charges)
-            unjoined = unjoined or found
+            if found is not None:
+                unjoined = unjoined or self.workload.refuse(RefusedBecause.NO_TRANSPORT, str(found))
         return unjoined
 
     def _placed(self, found: tuple[Placed, Transport], split: Split, charges: Charges) -> Joined:
@@ -242,50 +230,6 @@ class _Search:
             lambda context: charges.allows(context) and self.rooms.fits(members, charges.room_for(context))
         )
         return Placement(members, charges.at(longest), split, longest, charges.guessed), transport
-
-    def _best(self, each: Needs) -> tuple[Placed, Transport] | Refusal | None:
-        """Prefer the nodes that the replica has already, then the least loaded, and of these the best joined. A refusal
-        if none can be joined, None if none have room."""
-        replica, deployment = self.workload.replica, self.workload.deployment
-        transports = deployment.spec.transport
-        candidates = sorted(self.rooms.candidates(each), key=self._preference)
-        unjoined: Refusal | None = None
-        for _, alike in groupby(candidates, key=self._preference):
-            best: tuple[Placed, Transport] | None = None
-            for members in self._candidates(list(alike), each):
-                transport = fallback.choose(self.world, replica, deployment, members)
-                if isinstance(transport, str):
-                    unjoined = unjoined or self._unjoined(members, transport)
-                elif best is None or _height(transports, transport) < _height(transports, best[1]):
-                    best = (members, transport)
-                if best is not None and _height(transports, best[1]) == 0:
-                    break
-            if best is not None:
-                return best
-        return unjoined
-
-    def _preference(self, members: Placed) -> tuple[int, int]:
-        kept = sum(name in self.before for name in members)
-        return -kept, sum(self.load[name] for name in members)
-
-    def _candidates(self, candidates: list[Placed], each: Needs) -> Iterator[Placed]:
-        """Yield sets of nodes in the orders that make a difference; without cables none does."""
-        if not self.rooms.cables:
-            candidates = candidates[:1]
-        for members in candidates:
-            if set(self.before) == set(members) and self.rooms.fits(self.before, each):
-                yield self.before
-            yield members
-            for around in rings(members, self.rooms.cabled) if len(members) >= RING_MIN else ():
-                turned = (around[turn:] + around[:turn] for turn in range(len(around)))
-                either = (order for turn in turned for order in (turn, turn[::-1]))
-                order = next((order for order in either if self.rooms.fits(order, each)), None)
-                if order is not None:
-                    yield order
-
-    def _unjoined(self, members: Placed, why: str) -> Refusal:
-        text = f"no transport of spec.transport can join {', '.join(members)}: {why}"
-        return self.workload.refuse(RefusedBecause.NO_TRANSPORT, text)
 
     def _unsplit(self, why: Unsplit, size: int) -> Refusal:
         parallelism, name = self.workload.deployment.spec.parallelism, self.workload.deployment.spec.model
@@ -296,16 +240,6 @@ class _Search:
         because = RefusedBecause.NOT_SUPPORTED if why.lasting else RefusedBecause.NOT_DIVISIBLE
         text = f"model {name} cannot be split {how} over {size} nodes: {why.text}"
         return self.workload.refuse(because, f"{text}; works: {other}" if other else text)
-
-
-def _cables(world: World) -> dict[NodeName, Placed]:
-    """Return the nodes at the other ends of the cables of each node that has any."""
-    found: dict[NodeName, Placed] = {}
-    for name, node in world.observed.nodes.items():
-        peers = tuple(port.peer[0] for port in node.facts.ports if port.peer)
-        if peers:
-            found[name] = peers
-    return found
 
 
 def _weights(world: World, usable: Placed, path: str) -> ModelReport:
@@ -336,8 +270,3 @@ def _failed(world: World, usable: Placed, path: str) -> dict[NodeName, FailedExa
     """Return the examinations of weights that failed on these nodes."""
     reports = ((name, world.node(name).model(path)) for name in usable)
     return {name: report.examination for name, report in reports if report and report.examination}
-
-
-def _height(transports: tuple[str, ...], transport: Transport) -> int:
-    """Count the transports of its list before this one; a single rank needs none."""
-    return transports.index(transport.name) if transport.name else 0

@@ -31,7 +31,8 @@ def unknown_model(deployment: ModelDeployment) -> str:
 
 def _lacking(desired: Desired, deployment: ModelDeployment) -> list[str]:
     found = [] if deployment.spec.model in desired.models else [unknown_model(deployment)]
-    usable = [node for node in desired.nodes.values() if open_to(node, deployment)]
-    if len(usable) < deployment.spec.parallelism.nodes.min:
-        found.append(too_few(desired.nodes, deployment, len(usable)))
+    placement, wanted = deployment.spec.placement, deployment.spec.parallelism.nodes.min
+    usable = [node for node in desired.nodes.values() if open_to(node, placement)]
+    if len(usable) < wanted:
+        found.append(too_few(desired.nodes, placement, wanted, len(usable)))
     return found

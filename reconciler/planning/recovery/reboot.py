@@ -13,7 +13,7 @@ from reconciler.planning.context.reboot_requests import AWAY_SECONDS
 from reconciler.planning.context.view import Formed
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.rules import TABLE, Remedy
-from reconciler.state import FaultClass, GroupRecord, NodeName, Reboot, RebootNode, Trouble
+from reconciler.state import FaultClass, GroupRecord, NodeName, Reboot, RebootNode, RunId, Trouble
 from reconciler.wire.launch import Phase
 
 from . import diagnose
@@ -108,8 +108,10 @@ def locked(world: World, name: NodeName) -> bool:
 
 
 def _serves(world: World, name: NodeName, record: GroupRecord) -> bool:
-    """Return whether a group with a rank there is proven, with all of its ranks up as last seen."""
+    """Return whether a group with a rank there is proven, with all of its ranks up as last seen; of a job, whether it runs."""
     ranks = world.observed.group(record)
+    if isinstance(record.workload, RunId):
+        return name in record.members and any(rank.alive for rank in ranks.values())
     up = [rank for rank in ranks.values() if rank.report.phase == Phase.READY and not rank.killed]
     return name in record.members and record.proven_at is not None and len(up) == len(record.members)
 

@@ -14,9 +14,9 @@ from itertools import groupby
 
 from reconciler.planning.context.deadlines import SILENCE_SECONDS, standstill_seconds, step_seconds
 from reconciler.planning.context.decision import Decision
-from reconciler.planning.context.view import View
+from reconciler.planning.context.view import View, WorkloadView
 from reconciler.resources import Health
-from reconciler.state import Cause, ContinueRank, ObservedRank, WaitingFor
+from reconciler.state import Cause, ContinueRank, ObservedRank, ReplicaId, RunId, WaitingFor
 from reconciler.wire.launch import Phase
 
 CONTINUATIONS_MAX = 3
@@ -34,23 +34,34 @@ class Stall:
 
 
 def resume(view: View) -> Decision | None:
-    """Continue ranks that are merely stopped, which costs no epoch; but not for ever, and none that a later epoch replaces."""
+    return continue_stopped(view, _window(view))
+
+
+def continue_stopped(
+    view: WorkloadView[ReplicaId] | WorkloadView[RunId], window_seconds: float
+) -> Decision | None:
+    """Continue ranks that are merely stopped, which costs no epoch; but not for ever, and none that a later epoch replaces.
+
+    ``window_seconds``: how long each continuation counts.
+    """
     newest = view.record.epoch if view.record is not None else 0
     steps = tuple(
-        ContinueRank(view.replica, rank.node, rank.report.id)
+        ContinueRank(view.id, rank.node, rank.report.id)
         for rank in view.alive
         if rank.report.stopped
         and rank.report.id.epoch >= newest
-        and len(_continued(view, rank)) < CONTINUATIONS_MAX
+        and len(_continued(view, rank, window_seconds)) < CONTINUATIONS_MAX
     )
     return Decision(steps=steps) if steps else None
 
 
-def _continued(view: View, rank: ObservedRank) -> list[float]:
+def _continued(
+    view: WorkloadView[ReplicaId] | WorkloadView[RunId], rank: ObservedRank, window_seconds: float
+) -> list[float]:
     """Return when the rank was continued, as far as it counts: within the time that the stall rule takes."""
     now = view.world.now
     return [
-        at for at in view.world.memory.continued.get(rank.report.id, ()) if now - _window(view) < at <= now
+        at for at in view.world.memory.continued.get(rank.report.id, ()) if now - window_seconds < at <= now
     ]
 
 
@@ -148,6 +159,10 @@ def report(view: View) -> Decision | None:
     stopped = [rank for rank in ranks if rank.report.stopped]
     if silence < min(SILENCE_SECONDS, allowed / 2) and not stopped:
         return None
-    again = [_continued(view, rank)[0] + _window(view) for rank in stopped if _continued(view, rank)]
+    again = [
+        _continued(view, rank, _window(view))[0] + _window(view)
+        for rank in stopped
+        if _continued(view, rank, _window(view))
+    ]
     text = f"{_culprits(ranks, silence)}; the group is formed again after {allowed:.0f} s"
     return view.wait(WaitingFor.PROGRESS, text, min(again, default=None))

@@ -6,9 +6,7 @@ only the start of a rank needs. So such a group is never completed, only proven 
 
 from __future__ import annotations
 
-from reconciler.planning.context.lost_nodes import is_lost
 from reconciler.planning.context.view import Wanted
-from reconciler.planning.context.world import World
 from reconciler.planning.rollout import specs
 from reconciler.state import GroupRecord, ObservedRank
 from reconciler.state.formed_spec import FormedSpec
@@ -22,18 +20,6 @@ def unrecorded(view: Wanted) -> bool:
     recorded = view.record.epoch if view.record else 0
     known = max(recorded, view.world.memory.last_epochs.get(view.replica, 0))
     return _newest(view) > known or any(rank.report.id.epoch > recorded for rank in view.alive)
-
-
-def unreported(world: World) -> list[str]:
-    """List the nodes that may know of later epochs and have not reported; lost ones are not waited for.
-
-    One failed start of an agent says nothing: the next attempt may find ranks of the very next epoch.
-    """
-    return sorted(
-        name
-        for name in world.desired.nodes.keys() | world.memory.agents
-        if world.node(name).report is None and not is_lost(world, name)
-    )
 
 
 def adopted(view: Wanted) -> GroupRecord | str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from reconciler.planning.context import membership
 from reconciler.planning.context.decision import Decision
+from reconciler.planning.context.lost_nodes import unreported
 from reconciler.planning.context.reservations import first_ports
 from reconciler.planning.context.view import Formed, Wanted
 from reconciler.planning.context.workload import Workload
@@ -31,7 +33,7 @@ from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.formed_under import Facts
 from reconciler.state.machine.weights import named
 
-from . import adopt, membership, shard_files
+from . import shard_files
 
 
 def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None) -> Decision:
@@ -44,9 +46,9 @@ def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None
         text = unknown_model(view.deployment)
         refusal = Refusal(view.replica.key, RefusedBecause.MODEL_UNKNOWN, text, view.replica)
         return Decision(refused=(refusal,))
-    unreported = view.world.once(adopt.unreported)
-    if unreported:
-        text = f"no answer yet from {', '.join(unreported)}, which may know of a later epoch"
+    silent = view.world.once(unreported)
+    if silent:
+        text = f"no answer yet from {', '.join(silent)}, which may know of a later epoch"
         return view.wait(WaitingFor.AGENT, text)
     failed = _abandoned_transport(view, fault) if fault and isinstance(view, Formed) else None
     if failed is not None:
@@ -86,7 +88,9 @@ def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None
 def _repaired(view: Wanted, ending: str) -> str:
     """Say what is repaired first on a machine that the group may use, for people; empty if nothing is."""
     world, nodes = view.world, view.world.desired.nodes
-    suited = (name for name in world.once(repair.changeable) if suits(nodes[name], view.deployment))
+    suited = (
+        name for name in world.once(repair.changeable) if suits(nodes[name], view.deployment.spec.placement)
+    )
     return next((text for name in suited if (text := repair.pending_change(world, name, ending))), "")
 
 

@@ -50,7 +50,7 @@ def better(view: Formed) -> Improvement | None:
     full = not _could_be_larger(view, workload)
     if full and now_used in ("", transports[0]):
         return None  # true of nearly every group in nearly every pass, so the search below is skipped
-    climbed = fallback.choose(view.world, view.replica, view.deployment, record.members)
+    climbed = fallback.choose(view.world, view.replica, view.deployment.spec.transport, record.members)
     higher = isinstance(climbed, Transport) and _below(transports, now_used, climbed.name)
     if full and not higher:
         return None

@@ -14,18 +14,18 @@ from typing import Generic, TypeVar
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.deadlines import DRAIN_SECONDS, GRACE_SECONDS, SHUTDOWN_SECONDS
 from reconciler.planning.context.decision import NOTHING, Decision
-from reconciler.planning.context.lost_nodes import lost_at
 from reconciler.planning.context.target import Target
 from reconciler.planning.context.view import Formed, Unformed, Unwanted, View, Wanted
 from reconciler.planning.diagnosis.rules import Remedy
+from reconciler.planning.jobs import preemption
 from reconciler.planning.nodes import quarantine
+from reconciler.planning.placement.place import FOR_WANT_OF_NODES
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
 from reconciler.planning.recovery.diagnose import Diagnosis
 from reconciler.planning.rollout import budget, leaving, specs, surge
 from reconciler.state import (
     AdoptGroup,
     Cause,
-    Contact,
     FaultClass,
     GroupRecord,
     NodeName,
@@ -81,27 +81,17 @@ def decide(view: View) -> Decision:
 
 
 def _step_in_flight(view: View) -> Decision | None:
-    if f"replica/{view.replica}" not in view.world.memory.in_flight:
+    if not view.in_flight:
         return None
     return view.wait(WaitingFor.STEP, "a step is being executed")
 
 
 def _not_observed(view: View) -> Decision | None:
-    nodes = {rank.node for rank in view.alive} | set(view.members)
-    nodes -= set(view.lost_members)
-    unseen = [n for n in nodes if not view.world.seen_since_last_write(n)]
-    if not unseen:
-        return None
-    down = sorted(n for n in unseen if not view.world.reached(n))
-    if down:
-        unreachable = [n for n in down if view.world.node(n).contact is Contact.UNREACHABLE]
-        until = max((lost_at(view.world, n) for n in unreachable), default=None)
-        text = f"no answer from {', '.join(down)}"
-        wait = view.wait(WaitingFor.AGENT, text, until)
-        used = [n for n in unreachable if n in view.members]
-        return wait + _cut_off(view, f"{', '.join(used)} does not answer", "wait for it") if used else wait
-    text = f"waiting for a newer report from {', '.join(sorted(unseen))}"
-    return view.wait(WaitingFor.OBSERVATION, text)
+    awaited = view.report_awaited
+    used = [n for n in view.unreachable if n in view.members] if awaited is not None else []
+    if awaited is None or not used:
+        return awaited
+    return awaited + _cut_off(view, f"{', '.join(used)} does not answer", "wait for it")
 
 
 def _unrouted(view: View) -> Decision | None:
@@ -138,11 +128,13 @@ def _leaving(view: Formed) -> list[NodeName]:
 
 
 def _drained(view: Formed) -> Decision | Beside | None:
-    leaving = _leaving(view)
-    if not leaving:
+    leaving, claimed = _leaving(view), preemption.claimed(view)
+    if not leaving and not claimed:
         return None
     why = f"{', '.join(leaving)} is being drained"
-    decision = form(view, Cause.NODE_DRAINED, why)
+    if not leaving:
+        why = f"{', '.join(claimed)} is for {', '.join(map(str, preemption.holding(view)))}"
+    decision = form(view, Cause.NODE_DRAINED if leaving else Cause.PREEMPTED, why)
     if decision.steps:
         return _in_turn(view, decision, why)
     if decision.waiting:  # whether there is another place is not known yet
@@ -264,12 +256,16 @@ def _refusal(view: View, reason: RefusedBecause, text: str, person: str) -> Deci
 
 def _unformed(view: Unformed) -> Decision:
     text = f"an extra replica: {surge.WHY}" if view.target.extra else "it has no group yet"
-    return form(view, Cause.NEW_REPLICA, text)
+    decision = form(view, Cause.NEW_REPLICA, text)
+    wanting = any(each.reason in FOR_WANT_OF_NODES for each in decision.refused)
+    if wanting and (runs := preemption.holding(view)):
+        return view.wait(WaitingFor.ROOM, f"{', '.join(map(str, runs))} has its nodes until it ends")
+    return decision
 
 
 def _outdated(view: Formed) -> Decision | Beside | None:
-    if _leaving(view):
-        return None  # it is being replaced already, for the drain
+    if _leaving(view) or preemption.claimed(view):
+        return None  # it is being replaced already
     if (hold := view.hold) is not None:
         return Beside(view.wait(hold.reason, hold.text, hold.until))
     return _replace(view, view.target.change) if view.target.change else None
@@ -328,8 +324,8 @@ LADDER: tuple[Rule[View] | Rule[Unwanted] | Rule[Wanted] | Rule[Unformed] | Rule
     Rule(
         Formed,
         _drained,
-        "a group on a node that is being drained moves; if it cannot, it finishes its requests and ends; until that is"
-        " known, later rules decide about it",
+        "a group on a node that is being drained, or given to a job, moves; if it cannot, it finishes its requests and"
+        " ends; until that is known, later rules decide about it",
     ),
     Rule(
         Formed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reconciler.engine import MLX
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS, RENDEZVOUS_SECONDS, VERBS_SECONDS
+from reconciler.planning.context.membership import certificate
 from reconciler.planning.context.memory_needs import ModelNeeds, kv_cache_bytes, prefix_cache_bytes
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.transport.fallback import Wiring
@@ -13,8 +14,6 @@ from reconciler.wire import paths
 from reconciler.wire.launch import LaunchSpec, RankConfig, RopeScaling
 from reconciler.wire.node import ModelReport, NodeReport
 from reconciler.wire.question import Pooling
-
-from .membership import certificate
 
 
 def launch(

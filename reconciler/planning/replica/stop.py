@@ -1,45 +1,19 @@
-"""Ask ranks to end, and wait until they have."""
+"""Ask the ranks of a replica to end."""
 
 from __future__ import annotations
 
 from reconciler.planning.context.deadlines import HUNG_GRACE_SECONDS
 from reconciler.planning.context.decision import Decision
+from reconciler.planning.context.ending import end
 from reconciler.planning.context.view import View
-from reconciler.planning.context.world import due
 from reconciler.planning.recovery import stalls
-from reconciler.state import ObservedRank, RequestedStop, Step, StopRank, Symptom, WaitingFor
-from reconciler.state.observed import KILL_SECONDS
-
-IMPATIENCE_SECONDS = 1.0
-"""A stop is requested again when it has to be over this much sooner than before."""
+from reconciler.state import ObservedRank, Symptom
 
 
 def stop(
     view: View, ranks: tuple[ObservedRank, ...], grace: float, reason: str, symptom: Symptom | None = None
 ) -> Decision:
-    """Ask each rank to end, once; then wait until all are gone, or are known not to end. A group that hangs gets a
-    shorter grace.
-
-    ``grace`` is in seconds; ``symptom``: why the group is as good as dead.
-    """
+    """Ask each rank to end within ``grace`` seconds, and wait for that. A group that hangs gets a shorter time."""
     if stalls.any_stalled(view, ranks):
         grace = min(grace, HUNG_GRACE_SECONDS)
-    requested = view.world.memory.stops
-    now = view.world.now
-    steps: tuple[Step, ...] = tuple(
-        StopRank(view.replica, r.node, r.report.id, grace, reason, symptom)
-        for r in ranks
-        if not r.killed and _ask_again(requested.get(r.report.id), now, grace)
-    )
-    names = ", ".join(f"rank {r.report.id.rank} of epoch {r.report.id.epoch} on {r.node}" for r in ranks)
-    ends = [requested[r.report.id].void_at for r in ranks if r.report.id in requested and not r.killed]
-    ends += [
-        now + KILL_SECONDS - r.report.killed_seconds for r in ranks if r.report.killed_seconds is not None
-    ]
-    until = min((at for at in ends if at > now), default=None)
-    return Decision(steps) + view.wait(WaitingFor.STOPPING, f"waiting for the end of {names}", until)
-
-
-def _ask_again(before: RequestedStop | None, now: float, grace: float) -> bool:
-    """Return whether a stop was never requested, was lost, or has to be over sooner now."""
-    return before is None or due(before.void_at, now) or now + grace < before.gone_by - IMPATIENCE_SECONDS
+    return end(view, ranks, grace, reason, symptom)

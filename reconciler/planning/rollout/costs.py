@@ -173,7 +173,7 @@ def misfit(nodes: Mapping[NodeName, Node], deployment: ModelDeployment, record: 
     missing = [n for n in record.members if n not in nodes]
     if missing:
         return f"{', '.join(missing)} is no longer a node of this cluster"
-    unsuited = [n for n in record.members if not suits(nodes[n], deployment)]
+    unsuited = [n for n in record.members if not suits(nodes[n], deployment.spec.placement)]
     if unsuited:
         return f"{', '.join(unsuited)} lacks the labels of its nodeSelector"
     return ""

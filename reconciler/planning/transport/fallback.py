@@ -9,7 +9,7 @@ tried again after an hour, and later each time that fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reconciler.engine import MLX
@@ -19,7 +19,7 @@ from reconciler.planning.context.world import CLOCK_JUMP_SECONDS, World
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Evidence, rank_pairs, towards
 from reconciler.resources import ModelDeployment
-from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, ReplicaId, TransportFailure
+from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, TransportFailure, WorkloadId
 from reconciler.wire.launch import DEVICES_JOINT
 
 from . import lan_addresses
@@ -73,41 +73,41 @@ class Wiring:
     the first of ``hosts``."""
 
 
-def choose(world: World, replica: ReplicaId, deployment: ModelDeployment, members: Placed) -> Transport | str:
-    """Choose the first transport of the deployment's list that may be used now; else say why none may."""
+def choose(world: World, workload: WorkloadId, transports: Sequence[str], members: Placed) -> Transport | str:
+    """Choose the first of the wanted transports that may be used now; else say why none may."""
     if len(members) == 1:
         return Transport("", "")
     skipped: list[tuple[str, str]] = []
-    for transport in deployment.spec.transport:
-        why = obstacle(world, replica, transport, members)
+    for transport in transports:
+        why = obstacle(world, workload, transport, members)
         if not why:
             return Transport(transport, _skipped_text(skipped))
         skipped.append((transport, why))
     return _skipped_text(skipped)
 
 
-def obstacle(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
+def obstacle(world: World, workload: WorkloadId, transport: str, members: Placed) -> str:
     """Say why a transport may not be used by a group on these nodes; empty if it may."""
-    failed = failure(world, replica, transport)
+    failed = failure(world, workload, transport)
     if failed is not None and not may_be_tried(failed, world.now):
         return failed.text
     if transport in CABLES:
-        flaw = next(_flaws(world, transport, members), "") or _carried(world, replica, transport, members)
+        flaw = next(_flaws(world, transport, members), "") or _carried(world, workload, transport, members)
         found = _controls(world, members)
         return flaw or (found if isinstance(found, str) else "")
     hosts = lan_addresses.lan_addresses(world, members)
     return hosts if isinstance(hosts, str) else ""
 
 
-def failure(world: World, replica: ReplicaId, transport: str) -> TransportFailure | None:
-    """Return the failure of a transport that has not served the replica since; None if there is none. With no kernel
+def failure(world: World, workload: WorkloadId, transport: str) -> TransportFailure | None:
+    """Return the failure of a transport that has not served the workload since; None if there is none. With no kernel
     objects left for RDMA, both its shapes have failed."""
 
     def concerns(failed: TransportFailure) -> bool:
         both = failed.fault is FaultClass.KERNEL_OBJECTS and {failed.transport, transport} <= set(VERBS)
         return failed.transport == transport or both
 
-    return next((f for f in world.memory.transport_failures.get(replica, ()) if concerns(f)), None)
+    return next((f for f in world.memory.transport_failures.get(workload, ()) if concerns(f)), None)
 
 
 def retried_at(failed: TransportFailure) -> float | None:
@@ -242,7 +242,7 @@ def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Ite
             yield f"no working RDMA device is known at {here}/{port.receptacle}"
 
 
-def _carried(world: World, replica: ReplicaId, transport: str, members: Placed) -> str:
+def _carried(world: World, workload: WorkloadId, transport: str, members: Placed) -> str:
     """Say which other group has the RDMA devices at the ends of a cable; empty if none has.
 
     A device registers some hundred memory regions (github.com/ml-explore/mlx/issues/3162), and one group takes more
@@ -255,7 +255,7 @@ def _carried(world: World, replica: ReplicaId, transport: str, members: Placed) 
     )
     for other, record in sorted(groups):
         both = wanted & _joined(used(record), record.members) if used(record) in VERBS else ()
-        if other != replica and both:
+        if other != workload and both:
             one, peer = min(both)
             return (
                 f"the cable between {one} and {peer} already carries {other}, and an RDMA device has memory regions"

@@ -185,7 +185,7 @@ def _lacking(world: World, workload: Workload) -> Placed:
     in_full = not in_parts(workload.deployment)
     return tuple(
         name
-        for name in candidates(world, workload.deployment).matching
+        for name in candidates(world, workload.deployment.spec.placement).matching
         if not present(weights := world.node(name).model(workload.path), in_full)
         and given_up(weights) is None
     )
@@ -215,7 +215,7 @@ Preference = tuple[bool, bool, int, NodeName]
 
 def _of_deployment(world: World, path: str, deployment: ModelDeployment) -> list[NodeName]:
     """List the nodes for the weights of a deployment: of two that have as much of them, first one with its ranks."""
-    key = placement_key(deployment), path, in_parts(deployment)
+    key = placement_key(deployment.spec.placement), path, in_parts(deployment)
     preferences = world.once(_preferences, path, deployment, key=key)
     groups = world.memory.groups_of(DeploymentName(deployment.metadata.name))
     members = {name for group in groups for name in group.members}
@@ -237,7 +237,7 @@ def _preferences(world: World, path: str, deployment: ModelDeployment) -> dict[N
         memory = node.report.memory_bytes if node.report else 0
         return not present(weights, in_full), given_up(weights) is not None, -memory, name
 
-    usable = candidates(world, deployment).matching
+    usable = candidates(world, deployment.spec.placement).matching
     return {each[-1]: each for each in sorted(map(preference, usable))}
 
 

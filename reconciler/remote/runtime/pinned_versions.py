@@ -30,7 +30,7 @@ GATEWAY_IMPORTS = (
 later keeps its runtime."""
 IMPORTS = (*MLX.imports, "huggingface_hub", MLX.rank, "reconciler.fetcher", *GATEWAY_IMPORTS)
 """Imports that must work before a runtime is used."""
-ROOMS = ("fetcher", "runner", "wire")
+ROOMS = ("fetcher", "launcher", "runner", "wire")
 """Rooms of this product that ranks and fetchers need."""
 _PINS = Path(__file__).with_name("runtime.txt")
 _KEY_DIGITS = 12

@@ -11,7 +11,7 @@ from typing import Any
 
 from reconciler.errors import InvalidManifests, Refused
 from reconciler.source.yaml.objects import objects_in
-from reconciler.source.yaml.pieces import ENDINGS, counts, decode, split
+from reconciler.source.yaml.pieces import ENDINGS, Beside, counts, decode, split
 
 from .repository import REF, ClusterRepo
 
@@ -155,7 +155,8 @@ def _file_of(repo: ClusterRepo, revision: str, key: Key) -> str:
     except InvalidManifests:  # before the folder of the manifests existed, or with too many files
         return ""
     name = key[1].encode()
-    return next((file for file, text in files.items() if name in text and key in objects_in(text)), "")
+    texts = ((file, text) for file, text in files.items() if not isinstance(text, Beside))
+    return next((file for file, text in texts if name in text and key in objects_in(text)), "")
 
 
 def _change(commit: Commit, contents: Mapping[str, bytes], key: Key) -> tuple[Change | None, bool]:
@@ -182,7 +183,7 @@ def _value(objects: Mapping[Key, tuple[Any, str, str]], key: Key) -> Any:
 def text_at(repo: ClusterRepo, revision: str, key: Key) -> tuple[str, str]:
     """Return file and text of an object at a revision. Raises ``Refused`` if it did not exist."""
     for file, content in repo.read(revision).items():
-        found = objects_in(content).get(key)
+        found = None if isinstance(content, Beside) else objects_in(content).get(key)
         if found is not None:
             return file, found[1]
     raise Refused("NotFound", f'there is no {key[0].lower()} "{key[1]}" in revision {revision[:10]}')

@@ -35,7 +35,7 @@ WAIT_SECONDS_MAX = 3600.0
 HELD_BACK_SECONDS = 20.0
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-OPTIONS = ("allow-removal", "plan", "wait")
+OPTIONS = ("allow-job", "allow-removal", "plan", "wait")
 
 
 class Refused(Exception):
@@ -103,7 +103,7 @@ def options_of(environment: Mapping[str, str]) -> dict[str, Any]:
         name, _, value = option.partition("=")
         if name not in OPTIONS:
             raise ValueError(
-                f'unknown push option "{option}"; there are: -o plan, -o wait[=5m], -o allow-removal'
+                f'unknown push option "{option}"; there are: -o plan, -o wait[=5m], -o allow-removal, -o allow-job'
             )
         found[name] = seconds_of(value) if name == "wait" else value
     return found
@@ -159,7 +159,12 @@ def judged(
         "quarantine": os.environ.get("GIT_QUARANTINE_PATH", "").rpartition("/")[2],
     }
     if ref == MAIN:
-        message.update(type="judge_push", ref=ref, allow=options.get("allow-removal"))
+        message.update(
+            type="judge_push",
+            ref=ref,
+            allow=options.get("allow-removal"),
+            allow_job=options.get("allow-job"),
+        )
     return Controller(path, versions).ask(message, JUDGE_SECONDS)
 
 

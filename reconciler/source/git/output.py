@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from reconciler.errors import Invalid
-from reconciler.source.yaml.pieces import counts
+from reconciler.resources.job_files import FILES_BYTES_MAX
+from reconciler.resources.registry import RUN
+from reconciler.source.yaml.beside import linked, missing, too_large
+from reconciler.source.yaml.pieces import Absent, counts
 from reconciler.source.yaml.syntax_errors import clip
 
 
@@ -29,6 +32,27 @@ def yaml_blobs(listing: bytes) -> dict[str, tuple[str, int]]:
     return dict(sorted(blobs.items()))
 
 
+def chosen(listing: bytes, paths: Collection[str]) -> tuple[dict[str, str], dict[str, Absent]]:
+    """Return, for some paths, the object names of their files, or why they cannot be taken; from ``ls-tree -r -z -l``."""
+    blobs: dict[str, str] = {}
+    absent: dict[str, Absent] = {}
+    names = []
+    for mode, sha, size, path in _listed(listing):
+        names.append(path)
+        if path not in paths:
+            continue
+        if mode in LINKS:
+            absent[path] = linked(path)
+        elif not size.isdigit():
+            raise Invalid(f"the contents of {clip(path)} are missing (object {sha})")
+        elif int(size) > FILES_BYTES_MAX:
+            absent[path] = too_large(path, int(size))
+        else:
+            blobs[path] = sha
+    lost = (path for path in paths if path not in blobs and path not in absent)
+    return blobs, {**absent, **{path: missing(path, names) for path in lost}}
+
+
 def contents_of(output: bytes) -> list[bytes]:
     """Return the contents in the output of ``cat-file --batch``: a line with the size, the bytes, a line break.
 
@@ -48,7 +72,9 @@ def contents_of(output: bytes) -> list[bytes]:
 
 LINKS = (b"120000", b"160000")
 """Modes of symbolic links and submodules."""
-LOG_FORMAT = "%x1e%P%x1f%(trailers:key={trailer},valueonly,separator=%x1f)"
+ALLOW_REMOVAL, ALLOW_JOB = "Allow-Removal", "Allow-Job"
+"""Trailers of a commit that name an object to remove although it serves, and a job to run."""
+LOG_FORMAT = f"%x1e%P%x1f%(trailers:key={ALLOW_REMOVAL},key={ALLOW_JOB},separator=%x1f)"
 """The fields that ``changes_of`` reads of each commit."""
 
 
@@ -69,7 +95,7 @@ class Changes:
     """All parents of all commits."""
     entries: tuple[Entry, ...]
     words: tuple[str, ...]
-    """The values of their trailers."""
+    """The values of ``Allow-Removal``, and ``run/NAME`` for those of ``Allow-Job``."""
 
 
 def changes_of(log: bytes) -> Changes:
@@ -80,12 +106,20 @@ def changes_of(log: bytes) -> Changes:
     tokens = iter(log.decode("utf-8", "surrogateescape").split("\0"))
     for token in tokens:
         if token.lstrip("\n").startswith("\x1e"):
-            first, *said = token.strip().removeprefix("\x1e").split("\x1f")
+            first, *said = token.strip("\n").removeprefix("\x1e").split("\x1f")
             parents.update(first.split())
-            words += [word for value in said for word in value.replace(",", " ").split()]
+            words += [word for trailer in said for word in _words(trailer)]
         elif token.lstrip("\n").startswith(":"):
             entries.append(_entry(token.strip(), tokens))
     return Changes(frozenset(parents), tuple(entries), tuple(words))
+
+
+def _words(trailer: str) -> Iterator[str]:
+    """Yield the names of a trailer. None stands for all objects: that is said to a push, and not for ever."""
+    key, _, value = trailer.partition(":")
+    for word in value.replace(",", " ").split():
+        if "*" not in word:
+            yield f"{RUN}{word.removeprefix('job/')}" if key.lower() == ALLOW_JOB.lower() else word
 
 
 def _entry(description: str, tokens: Iterator[str]) -> Entry:

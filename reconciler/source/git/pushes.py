@@ -13,8 +13,6 @@ from reconciler.source.yaml.syntax_errors import clip
 from .output import Entry, changes_of, links_in, sizes_in
 from .repository import REF, ClusterRepo, mirror_text
 
-ALLOW = "Allow-Removal"
-"""Trailer of a commit that names an object to remove although it serves."""
 SHOWN = 10
 TOO_LARGE = f"files of more than {FILE_BYTES_MAX} bytes are not taken: the history would keep them for ever"
 TAKE_OUT = """\
@@ -42,7 +40,7 @@ class Brought:
     """The contents of a push, as far as git knows them."""
 
     allowed: frozenset[str]
-    """The words of the ``Allow-Removal`` trailers of its commits."""
+    """The words by which its commits allow removals and jobs (``Changes.words``)."""
     listing: bytes
     """The files of the new commit, for ``ClusterRepo.read``."""
 
@@ -78,7 +76,7 @@ def examine(repo: ClusterRepo, push: Push) -> Brought:
         raise Refused(
             "Deleted", f"{push.branch} cannot be deleted: it is part of the desired state of the cluster"
         )
-    log = changes_of(repo.changes(push.old, push.new, ALLOW))
+    log = changes_of(repo.changes(push.old, push.new))
     if push.old.strip("0") and push.new != push.old and push.old not in log.parents:
         raise Refused(
             "Dropped",

@@ -11,18 +11,19 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.errors import Conflict, Invalid, InvalidManifests, Problem, Refused
+from reconciler.source.yaml.beside import wanted
 from reconciler.source.yaml.objects import of_others
-from reconciler.source.yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, too_large
+from reconciler.source.yaml.pieces import DOCUMENTS_MAX, FILE_BYTES_MAX, Beside, too_large
 
 from . import hooks
 from .layout import initialize, last_logged, restore
 from .leftovers import drop_leftovers, lock_text, wait_until_free
-from .output import LOG_FORMAT, contents_of, hook_words, yaml_blobs
+from .output import LOG_FORMAT, chosen, contents_of, hook_words, yaml_blobs
 from .process import PUSH_TIMEOUT_SECONDS, TIMEOUT_SECONDS, error_text, git_process, run_git
 
 BRANCH = "main"
@@ -177,14 +178,20 @@ class ClusterRepo:
     def read(
         self, revision: str, ref: str = REF, listing: bytes | None = None, folder: str | None = None
     ) -> dict[str, bytes]:
-        """Return the manifests of a commit by path, without JSON of others, links, submodules and hidden names.
+        """Return the manifests of a commit by path, without JSON of others, links, submodules and hidden names; and the files
+        that its Jobs name, each as ``beside.Beside``.
 
         ``ref``: the branch of the commit. ``listing``: the result of ``tree`` for it. ``folder``: read this one in
         place of the folder that counts now. Raises ``InvalidManifests`` if files are too large or too many, and
         ``Invalid`` if objects of the commit are missing or damaged.
         """
         try:
-            return self._read(self.tree(revision, ref, folder) if listing is None else listing)
+            listing = self.tree(revision, ref, folder) if listing is None else listing
+            found = self._read(listing)
+            if paths := wanted(found) - found.keys():
+                part = self.folder(ref) if folder is None else folder
+                found |= self._beside(self.tree(revision, ref, "") if part else listing, paths)
+            return found
         except InvalidManifests:
             raise
         except Invalid as error:
@@ -201,6 +208,12 @@ class ClusterRepo:
         contents = self.blobs([sha for sha, _ in blobs.values()])
         found = {path: contents[sha] for path, (sha, _) in blobs.items()}
         return {path: content for path, content in found.items() if not of_others(path, content)}
+
+    def _beside(self, listing: bytes, paths: Collection[str]) -> dict[str, bytes]:
+        """Return the files that Jobs name. ``listing``: of the whole commit, where their paths begin."""
+        blobs, absent = chosen(listing, paths)
+        contents = self.blobs([*blobs.values()])
+        return {**{path: Beside(contents[sha]) for path, sha in blobs.items()}, **absent}
 
     def _damaged(self, problem: str) -> Invalid:
         return Invalid(
@@ -232,10 +245,10 @@ class ClusterRepo:
         listed = ("ls-tree", "-z", "--full-tree", _checked(revision), "--", f"{folder}/")
         return not folder or bool(self._bytes(*listed))
 
-    def changes(self, old: str, new: str, trailer: str) -> bytes:
+    def changes(self, old: str, new: str) -> bytes:
         """Return git's raw log of the commits that are in ``new`` and not in ``old``, for ``output.changes_of``."""
         begin = (f"^{_checked(old)}",) if old.strip("0") else ()
-        fields = f"--format={LOG_FORMAT.format(trailer=trailer)}"
+        fields = f"--format={LOG_FORMAT}"
         shape = ("--raw", "-m", "-z", "--no-renames", "--no-abbrev")
         return self._bytes("log", *shape, fields, *begin, _checked(new), "--")
 
@@ -300,14 +313,18 @@ class ClusterRepo:
     ) -> str:
         """Make a commit on ``base`` and push it to a branch, by default ``main``, checked as every push.
 
-        A value of None removes the file. Returns the new revision, or ``base`` if nothing changes. Raises
+        A value of None removes the file; the path of a ``Beside`` begins at the root. Returns the new revision, or ``base`` if nothing changes. Raises
         ``Conflict`` if the branch is no longer at ``base``, and ``Refused`` with the hook's message, or if ``main`` is a
         mirror.
         """
         url = self.mirrored() if ref == REF else ""
         if url:
             raise Refused("Mirrored", mirror_text(url))
-        tree = self._write_tree(base, {self._within(path, ref): each for path, each in changes.items()})
+        files = {
+            path if isinstance(each, Beside) else self._within(path, ref): each
+            for path, each in changes.items()
+        }
+        tree = self._write_tree(base, files)
         if base is not None and tree == self.git("rev-parse", f"{_checked(base)}^{{tree}}").strip():
             return base
         parents = ("-p", base) if base is not None else ()

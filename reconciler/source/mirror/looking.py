@@ -113,8 +113,8 @@ class Remote:
                 return self._unmoved(spec, revision)
             return self._judged(spec, ClusterRepo(place / "git"), head, revision)
 
-    def files(self, spec: GitRepositorySpec, branch: str, commit: str) -> dict[str, str]:
-        """Return the manifests of a commit at the head of another branch, and keep nothing of it.
+    def files(self, spec: GitRepositorySpec, branch: str, commit: str) -> dict[str, bytes]:
+        """Return the manifests of a commit, and the files of its Jobs, at the head of another branch, and keep nothing of it.
 
         Raises ``Refused`` if the branch is not at ``commit``, ``InvalidManifests``, and like ``look``.
         """
@@ -127,8 +127,7 @@ class Remote:
             found = git.fetched(self.repo)
             if found != commit:
                 raise Refused("Moved", f"{branch} is at {found[:10]} by now")
-            contents = ClusterRepo(place / "git").read(commit)
-        return {name: content.decode("utf-8", "replace") for name, content in contents.items()}
+            return ClusterRepo(place / "git").read(commit)
 
     def configure(self, spec: GitRepositorySpec | None) -> None:
         """Store in the home's repository that its ``main`` is a mirror, and the folder that counts; None ends the

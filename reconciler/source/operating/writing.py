@@ -99,13 +99,22 @@ def write_manifests(
 
 
 def _trailers(results: Iterable[Any]) -> str:
-    """Return the trailers that allow the removals of a command."""
-    from reconciler.source.git.pushes import ALLOW
+    """Return the trailers that allow the removals and the jobs of a command."""
+    from reconciler.resources.registry import RUN
+    from reconciler.source.git.output import ALLOW_JOB, ALLOW_REMOVAL
 
-    gone = removed(results)
-    return "\n\n" + "\n".join(f"{ALLOW}: {name}" for name in gone) + "\n" if gone else ""
+    lines = [
+        f"{ALLOW_JOB}: {word.removeprefix(RUN)}" if word.startswith(RUN) else f"{ALLOW_REMOVAL}: {word}"
+        for word in allowed(results)
+    ]
+    return "\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
-def removed(results: Iterable[Any]) -> tuple[str, ...]:
-    """Return the objects that a command removes, as its commit allows."""
-    return tuple(sorted({f"{each.kind.lower()}/{each.name}" for each in results if each.action == "deleted"}))
+def allowed(results: Iterable[Any]) -> tuple[str, ...]:
+    """Return the words by which the commit of a command allows what it does: the objects that it removes, and as
+    ``run/NAME`` the jobs that it changes."""
+    from reconciler.resources.registry import RUN
+
+    said = {f"{each.kind.lower()}/{each.name}" for each in results if each.action == "deleted"}
+    jobs = (each for each in results if each.kind == "Job" and each.action in ("created", "configured"))
+    return tuple(sorted(said | {f"{RUN}{each.name}" for each in jobs}))

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from reconciler.errors import InvalidManifests, Problem
-from reconciler.resources import API_VERSION, KINDS, Fabric, Gateway, Manifest, ModelDeployment
+from reconciler.resources import API_VERSION, KINDS, Fabric, Gateway, Job, Manifest, ModelDeployment
 from reconciler.resources.api_key import ApiKey
+from reconciler.resources.job import JobFile
+from reconciler.resources.job_files import FILES_BYTES_MAX
 from reconciler.source.yaml import parser
 from reconciler.source.yaml.parser import Node, Tree
 
 from . import objects, pieces
+from .beside import missing
 from .field_errors import dotted, explain, suggest
+from .pieces import Absent, Beside
 from .plain import as_yaml
 from .syntax_errors import clip
 
 M = TypeVar("M", bound=Manifest)
 
+SET_BY_US = "the reconciler sets this when it reads a commit: remove it"
 PROBLEMS_MAX = 1000
 """The most problems to report for all files together: a file of the wrong kind may have endless ones."""
 
@@ -64,13 +70,16 @@ Kinds = Mapping[str, type[Manifest]]
 def load(files: Mapping[str, bytes], *, part: bool = False, kinds: Kinds = KINDS) -> tuple[Document, ...]:
     """Return every document of ``files`` (contents by name), sorted by file name.
 
-    Names are used in messages only. ``part``: further documents may have the objects that these refer to. ``kinds``:
-    the permitted kinds. Raises ``InvalidManifests`` with every problem of every file.
+    Jobs get their own path, and the content of the files that they name, which are ``beside.Beside``. Else names are used
+    in messages only. ``part``: further documents may have the objects that these refer to, and further files may be there.
+    ``kinds``: the permitted kinds. Raises ``InvalidManifests`` with every problem of every file.
     """
     problems: list[Problem] = []
     found: list[_Read] = []
-    for file in sorted(files):
-        found += _read_file(file, files[file], kinds, problems)
+    for file in sorted(name for name, content in files.items() if not isinstance(content, Beside)):
+        found += [
+            _complete(read, files, part, problems) for read in _read_file(file, files[file], kinds, problems)
+        ]
         if len(problems) > PROBLEMS_MAX:
             listed = sorted(problems)[:PROBLEMS_MAX]
             last = listed[-1]
@@ -141,6 +150,31 @@ def _typed(
             fresh = list(explain(file, root, kind, error))
     problems += [problem for problem in fresh if (problem.line, problem.column) not in reported]
     return None if known else manifest
+
+
+def _complete(read: _Read, files: Mapping[str, bytes], part: bool, problems: list[Problem]) -> _Read:
+    """Return a Job with what the reconciler sets; every other object as it is."""
+    job = read.document.manifest
+    if not isinstance(job, Job):
+        return read
+    contents: list[JobFile] = []
+    for at, file in enumerate(job.spec.files):
+        content = files.get(file.path)
+        if file.data is not None:
+            problems.append(_problem(read, SET_BY_US, "spec", "files", at, "data"))
+        elif isinstance(content, Absent) or (content is None and not part):
+            reason = missing(file.path, ()) if content is None else content
+            problems.append(_problem(read, reason.decode(), "spec", "files", at))
+        data = None if content is None else base64.b64encode(content).decode()
+        contents.append(file.model_copy(update={"data": data}))
+    if job.spec.manifest_path is not None:
+        problems.append(_problem(read, SET_BY_US, "spec", "manifestPath"))
+    if sum(len(each.data or "") for each in contents) * 3 // 4 > FILES_BYTES_MAX:
+        text = f"expected at most {FILES_BYTES_MAX // 2**20} MiB in all files together"
+        problems.append(_problem(read, text, "spec", "files"))
+    made = {"manifest_path": read.document.file, **({"files": tuple(contents)} if contents else {})}
+    spec = job.spec.model_copy(update=made)
+    return replace(read, document=replace(read.document, manifest=job.model_copy(update={"spec": spec})))
 
 
 def _check_kind(file: str, root: Node, known: Kinds) -> list[Problem]:

@@ -194,6 +194,7 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], Node], str]] = {
     "literal_error": _one_of,
     "string_pattern_mismatch": _pattern,
     "value_error": _own_words,
+    "other_form": _own_words,
     "greater_than_equal": lambda context, node: (
         f"expected at least {context['ge']}, got {clip(node.written)}"
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import parser
 from .parser import Node, Tree
-from .pieces import Piece, decode, split
+from .pieces import Beside, Piece, decode, split
 from .plain import as_yaml
 
 LIST = "List"
@@ -82,7 +82,8 @@ def objects_in(content: bytes) -> dict[tuple[str, str], tuple[Any, str]]:
 
 def names_in(files: Mapping[str, bytes], kind: str) -> list[str]:
     """Return the names of all objects of a kind: fast, for completion."""
-    return [name for content in files.values() for found, name in objects_in(content) if found == kind]
+    texts = (content for content in files.values() if not isinstance(content, Beside))
+    return [name for text in texts for found, name in objects_in(text) if found == kind]
 
 
 def pieces_of(file: str, text: str) -> list[Piece]:

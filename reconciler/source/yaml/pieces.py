@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 from reconciler.errors import Problem
 
@@ -29,6 +30,17 @@ _NOT_TEXT = re.compile(
 )
 _LINE_BREAKS = "\r\x85\u2028\u2029"
 """Further line breaks of YAML. With them, line numbers in messages would differ from those in editors."""
+
+
+class Beside(bytes):
+    """The content of a file that is no manifest, whatever its name: a Job names it."""
+
+
+class Absent(Beside):
+    """In place of a file that a Job names and that cannot be taken: the reason, for people."""
+
+    def __new__(cls, text: str) -> Self:
+        return super().__new__(cls, text.encode("utf-8", "backslashreplace"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,14 +36,14 @@ class Reported:
     remote: Person
     verdict: Verdict | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    previewed: list[Mapping[str, str]] = field(default_factory=list)
+    previewed: list[Mapping[str, bytes]] = field(default_factory=list)
 
     def becomes(self, state: Any, text: str) -> None:
         self.verdict = Verdict(COMMIT, state, text)
         self.news.set()
         self.news = asyncio.Event()
 
-    async def preview(self, files: Mapping[str, str]) -> Mapping[str, Any]:
+    async def preview(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
         self.previewed.append(files)
         steps = [{"text": "start the agent of more", "object": None}]
         return {"removes": [], "of": 1, "held": False, "plan": {"steps": steps, "waiting": [], "refused": []}}

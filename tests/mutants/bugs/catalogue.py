@@ -56,7 +56,9 @@ from reconciler.planning import removal
 from reconciler.planning.context import (
     attempt_facts,
     deadlines,
+    ending,
     lost_nodes,
+    membership,
     memory_ledger,
     reservations,
     tcp_ports,
@@ -67,9 +69,9 @@ from reconciler.planning.diagnosis import detectors, evidence, rules
 from reconciler.planning.nodes import agents, eligible
 from reconciler.planning.nodes import leftovers as planning_leftovers
 from reconciler.planning.placement import place, search
-from reconciler.planning.plan import _held_back, _name_each_task_once, _replicas
+from reconciler.planning.plan import _held_back, _name_each_task_once, _workloads
 from reconciler.planning.recovery import back_off, diagnose, reboot, rollback, stalls
-from reconciler.planning.replica import adopt, form, improve, ladder, membership, start, stop
+from reconciler.planning.replica import adopt, form, improve, ladder, start
 from reconciler.planning.transport import fallback
 from reconciler.state import observed
 from reconciler.status import events, model_routes
@@ -356,7 +358,7 @@ PLANNED = (
     ),
     Mutant(
         "groups-of-one-pass-share-ports",
-        _replicas,
+        _workloads,
         drop(Assign, 7, 10),
         "two groups formed in one pass on one host wait for each other's ports",
         PLANNING,
@@ -405,7 +407,7 @@ PLANNED = (
     ),
     Mutant(
         "a-stop-is-asked-in-every-pass",
-        stop._ask_again,
+        ending._ask_again,
         put(BoolOp, "True or {it.values[2]}"),
         "a group that finishes what it has is asked to end many times a second",
         PLANNING,
@@ -419,7 +421,7 @@ PLANNED = (
     ),
     Mutant(
         "a-group-forms-before-all-answered",
-        adopt.unreported,
+        lost_nodes.unreported,
         never(BoolOp),
         "after the loss of the store a second group forms beside one on a node that has not answered yet",
         PLANNING,
@@ -489,7 +491,7 @@ PLANNED = (
     ),
     Mutant(
         "an-object-leaves-before-its-ranks",
-        removal._of_deployment,
+        removal._of_workloads,
         never(If, 0, 3),
         "a deployment is gone from the inventory while its ranks still run",
         PLANNING,

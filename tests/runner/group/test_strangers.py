@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.replica.membership import certificate
+from reconciler.planning.context.membership import certificate
 from reconciler.runner.group import control_channel, door, neighbours
 from reconciler.runner.group.control_channel import Peers
 from reconciler.runner.group.sealed import Sealed, connecting

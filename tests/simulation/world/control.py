@@ -214,8 +214,9 @@ class SimSource(Source):
         manifests = self._world.commits[int(revision[1:]) - 1]
         return Revision(revision, tuple(_document(m) for m in manifests))
 
-    async def removals_allowed(self, since: str, revision: str) -> frozenset[str]:
-        return frozenset(manifest.metadata.name for each in self._world.commits for manifest in each)
+    async def words_allowed(self, since: str, revision: str) -> frozenset[str]:
+        names = (manifest.metadata.name for each in self._world.commits for manifest in each)
+        return frozenset((*names, "run/*"))
 
     async def judge(self, repository: str, quarantine: str, push: Push) -> Pushed:
         raise AssertionError("nobody pushes to the world")

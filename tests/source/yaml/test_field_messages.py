@@ -412,15 +412,15 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     ),
     "a kind of another system": (
         NODE, "kind: Node", "kind: Service",
-        '2:7: kind: unknown kind "Service"; expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier, ApiKey, SyncWindow',
+        '2:7: kind: unknown kind "Service"; expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier, ApiKey, SyncWindow, Job',
     ),
     "a kind that is no text": (
         NODE, "kind: Node", "kind: [Node]",
-        "2:7: kind: expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier, ApiKey, SyncWindow",
+        "2:7: kind: expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier, ApiKey, SyncWindow, Job",
     ),
     "no kind": (
         NODE, "kind: Node\n", "",
-        "1:1: kind: required field is missing; expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier, ApiKey, SyncWindow",
+        "1:1: kind: required field is missing; expected one of Node, Fabric, Model, ModelDeployment, Gateway, Notifier, ApiKey, SyncWindow, Job",
     ),
 }  # fmt: skip
 

@@ -122,11 +122,14 @@ def _print_foreseen(body: answers.Foreseen) -> None:
     if body.get("suspended"):
         click.echo(typed(f"! {body['suspended']}"))
     if body["held"]:
-        click.echo(
-            f"! it would be held: it removes {len(body['removes'])} of {body['of']} objects (approve needed)"
-        )
+        removes = f"it removes {len(body['removes'])} of {body['of']} objects"
+        why = removes if body["removes"] or not body.get("runs") else "it runs what nobody has permitted"
+        click.echo(f"! it would be held: {why} (approve needed)")
     for name in body["serving"]:
         click.echo(f"! {name} serves now: its commit has to say Allow-Removal: {name.rpartition('/')[2]}")
+    for job in body.get("runs", ()):  # older controllers do not say
+        name = job["object"].rpartition("/")[2]
+        click.echo(typed(f"! it would run {job['text']}: its commit has to say Allow-Job: {name}"))
     for text in body.get("tooLarge", ()):
         click.echo(f"! no node could ever hold this: {text}")
     for change in body.get("changes", ()):

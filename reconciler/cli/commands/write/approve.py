@@ -25,7 +25,7 @@ from reconciler.wire.admin import Approve, ShowStatus
 @operation_options(ends=False)
 @click.pass_obj
 def approve(settings: Settings, revision: str, how: HowLong) -> None:
-    """Apply a revision that is held because it would remove much.
+    """Apply a revision that is held because it would remove much, or run a job.
 
     REVISION is the id that `reconciler plan` shows, or its beginning. There is no further question, and
     approving twice changes nothing. A newer commit that removes more is held again.
@@ -44,6 +44,7 @@ def approve(settings: Settings, revision: str, how: HowLong) -> None:
     body: answers.Approved = {
         "revision": named,
         "removes": [] if again or held is None else held["removes"],
+        "runs": [] if again or held is None else [job["text"] for job in held["runs"]],
         "again": again,
     }
 
@@ -67,8 +68,11 @@ def _print(how: HowLong, body: answers.Approved) -> None:
     elif body["again"]:
         click.echo(f"revision {body['revision']} was already approved")
     else:
-        removed = few_names(body["removes"], REMOVED_SHOWN)
-        click.echo(f"revision {body['revision']} approved{how.suffix}; it removes {removed}")
+        said = [f"it removes {few_names(body['removes'], REMOVED_SHOWN)}"] if body["removes"] else []
+        said += (
+            [f"it runs {few_names(body['runs'])}"] if body.get("runs") else []
+        )  # older controllers do not say
+        click.echo(typed("; ".join([f"revision {body['revision']} approved{how.suffix}", *said])))
 
 
 def warn_if_held(body: answers.KeptOut | None) -> None:

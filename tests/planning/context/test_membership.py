@@ -9,7 +9,7 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.planning.replica.membership import certificate, secret
+from reconciler.planning.context.membership import certificate, secret
 from reconciler.runner.group.sealed import accepting, connecting
 
 

@@ -1,0 +1,1 @@
+"""The process of a job's rank."""
