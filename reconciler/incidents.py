@@ -377,6 +377,8 @@ def _end_of_job(name: JobName, opened_at: float, snapshots: Snapshots) -> Entry:
     runs = snapshots.memory.runs_of(name)
     failed = [run for run in runs if run.ended is not None and run.ended.result is RunResult.FAILED]
     good = makes_good(failed[-1], runs) if failed else None
+    if good is None and failed:
+        return _ended(snapshots.now, "its spec has changed", "changed")
     if good is None:
         return _ended(snapshots.now, "the failed run is forgotten", "gone")
     if good.ended is None or good.ended.result is not RunResult.SUCCEEDED:
