@@ -106,14 +106,14 @@ def _of_nodes(of: Callable[[NodeObservation], Value]) -> Callable[[View], Series
     return lambda view: (((seen.name,), of(seen)) for seen in view.reached())
 
 
-def _conditions(kind: str, label: str) -> Family:
+def _conditions(kind: str, word: str, label: str = "") -> Family:
     def series(view: View) -> Series:
         for key in view.named(kind):
             if (status := view.statuses.get(key)) is not None:
                 yield from (((key.name, each.type), each.status) for each in status.conditions)
 
     text = f"1 while the condition of the {kind} holds, else 0."
-    return Family(f"reconciler_{label}_status_condition", (label, "condition"), text, series)
+    return Family(f"reconciler_{word}_status_condition", (label or word, "condition"), text, series)
 
 
 def _lost(view: View, key: ObjectKey) -> bool:
@@ -198,14 +198,14 @@ FAMILIES = (
     Family("reconciler_deployment_ranks", ("deployment", "phase"), "Ranks that run, by phase; those in `loading` load weights now.", _phases),
     Family("reconciler_deployment_load_bytes", ("deployment",), "Weights that they hold when loaded.", _bytes(lambda rank: rank.total_bytes)),
     Family("reconciler_deployment_loaded_bytes", ("deployment",), "Weights that they have loaded so far.", _bytes(lambda rank: rank.loaded_bytes)),
-    _conditions("Job", "job"),
-    Family("reconciler_job_status_active", ("job",), "1 while a run runs, else 0.", _each("Job", _active)),
-    Family("reconciler_job_status_run", ("job",), "Number of the newest run, which grows with each; 0 before the first.", _extra("run", "Job")),
-    Family("reconciler_job_status_attempt", ("job",), "Number of its attempt, of those that count against `backoffLimit`.", _extra("attempt", "Job")),
-    Family("reconciler_job_status_start_time", ("job",), "When it started, in seconds since the Unix epoch.", _extra("startedAt", "Job")),
-    Family("reconciler_job_status_completion_time", ("job",), "When it ended; none while it runs.", _extra("endedAt", "Job")),
-    Family("reconciler_job_status_duration_seconds", ("job",), "Time from its first start to its end; none while it runs.", _extra("seconds", "Job")),
-    Family("reconciler_job_next_schedule_time", ("job",), "When the schedule begins the next run.", _extra("nextSchedule", "Job")),
+    _conditions("Job", "job", "job_name"),
+    Family("reconciler_job_status_active", ("job_name",), "1 while a run runs, else 0.", _each("Job", _active)),
+    Family("reconciler_job_status_run", ("job_name",), "Number of the newest run, which grows with each; 0 before the first.", _extra("run", "Job")),
+    Family("reconciler_job_status_attempt", ("job_name",), "Number of its attempt, of those that count against `backoffLimit`.", _extra("attempt", "Job")),
+    Family("reconciler_job_status_start_time", ("job_name",), "When it started, in seconds since the Unix epoch.", _extra("startedAt", "Job")),
+    Family("reconciler_job_status_completion_time", ("job_name",), "When it ended; none while it runs.", _extra("endedAt", "Job")),
+    Family("reconciler_job_status_duration_seconds", ("job_name",), "Time from its first start to its end; none while it runs.", _extra("seconds", "Job")),
+    Family("reconciler_job_next_schedule_time", ("job_name",), "When the schedule begins the next run.", _extra("nextSchedule", "Job")),
     _conditions("Model", "model"),
     _conditions("Fabric", "fabric"),
     _conditions("Gateway", "gateway"),

@@ -221,7 +221,7 @@ def test_a_job_that_has_failed_and_begins_again_by_its_schedule() -> None:
     snapshots = replace(view.snapshots, memory=memory)
     cause = Incident(1, ObjectKey("Job", TRAIN), subjects.JobSubject(TRAIN), RunReason.BACKOFF_LIMIT, 0.0)
     found = values(View(snapshots, statuses(snapshots, {}), (cause,)))
-    of = f"job={TRAIN}"
+    of = f"job_name={TRAIN}"
     assert found[f"reconciler_job_status_condition,{of},condition=Failed"] == 1
     assert found[f"reconciler_job_status_condition,{of},condition=Complete"] == 0
     assert found[f"reconciler_job_status_active,{of}"] == 0

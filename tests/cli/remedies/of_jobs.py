@@ -47,6 +47,11 @@ def artifacts_that_are_still_being_fetched(bench: Bench) -> Iterator[Scene]:
     yield from _shown(bench, pending, "artifacts", "job/train")
 
 
+@SCENES.at("cli/commands/read/describe.py", "describe job/{x}")
+def a_rank_of_a_job(bench: Bench) -> Iterator[Scene]:
+    yield from _shown(bench, answer(run()), "describe", "rank", "job_train.1.1.0")
+
+
 @SCENES.at("cli/commands/write/job_runs.py", "get jobs")
 def a_job_that_has_ended(bench: Bench) -> Iterator[Scene]:
     yield from _shown(bench, answer(succeeded()), "cancel", "job/train")

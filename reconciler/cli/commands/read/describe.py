@@ -25,7 +25,7 @@ from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, few_names
 from reconciler.wire import answers
 from reconciler.wire.admin import ListEvents, ListIncidents, ReadRankLog, ShowPlaces, ShowPlan
-from reconciler.wire.launch import RankId
+from reconciler.wire.launch import JOB_PREFIX, RankId
 from reconciler.wire.objects import Condition, FailedRank, Group, Item, Job, JobState, Run, conditions_of
 
 from . import incidents
@@ -72,6 +72,9 @@ def describe(
     ranks = [choice for choice in chosen if choice.kind == RANK]
     if ranks:
         name = ranks[0].names[0].rsplit(".", 3)[0] if ranks[0].names else "NAME"
+        if name.startswith(JOB_PREFIX):
+            own = name.removeprefix(JOB_PREFIX)
+            raise click.UsageError(f"ranks are described with their job: reconciler describe job/{own}")
         raise click.UsageError(
             f"ranks are described with their deployment: reconciler describe deployment {name}"
         )

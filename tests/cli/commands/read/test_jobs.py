@@ -6,11 +6,16 @@ import base64
 import json
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from reconciler.cli.commands.logs.logs import logs
+from reconciler.cli.core import complete
+from reconciler.cli.core.app import Settings
 from reconciler.state.jobs import Artifacts, Fetched, RunEnd, RunReason, RunResult
 from tests.cli.conftest import Cli, Controller
 from tests.cli.jobs import answer, answers, rank_log
@@ -225,3 +230,24 @@ def test_a_goal_of_jobs_is_not_for_others_and_others_have_no_default(
     result = cli("wait", "md/tiny")
     assert result.code == 2
     assert "--for=condition=Ready" in result.err
+
+
+# --- words -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("incomplete", "offered"),
+    [("j", ["job/train"]), ("job/t", ["job/train"]), ("job/x", []), ("train", [])],
+)
+def test_jobs_are_completed_where_logs_are_asked_for(
+    controller: Controller, home: Path, incomplete: str, offered: list[str]
+) -> None:
+    shown(controller, RUNNING)
+    context = click.Context(logs, obj=Settings(home))
+    found = complete.with_logs(context, logs.params[0], incomplete)
+    assert [each.value for each in found] == offered
+
+
+def test_a_rank_of_a_job_is_described_with_its_job(cli: Cli, controller: Controller) -> None:
+    shown(controller, RUNNING)
+    assert "reconciler describe job/train" in cli("describe", "rank", "job_train.1.1.0").err
