@@ -156,9 +156,7 @@ async def by_preview(
 
 def written(manifest: Manifest) -> str:
     """A manifest as its author writes it."""
-    body = manifest.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    body["spec"].pop("manifestPath", None)
-    return json.dumps(body)
+    return json.dumps(manifest.body(defaults=False))
 
 
 def _of_body(body: Any) -> str:
