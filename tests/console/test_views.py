@@ -119,6 +119,7 @@ def held_revision() -> Snapshot:
         "revision": "2" * 40,
         "removes": ["node/studio-1"],
         "of": 8,
+        "runs": [],
         "command": "reconciler approve 2222222222",
         "text": "it removes much",
     }

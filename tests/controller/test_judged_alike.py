@@ -147,8 +147,10 @@ async def by_push(cluster: Cluster, wished: Sequence[Manifest], allowed: Collect
 async def by_preview(
     cluster: Cluster, wished: Sequence[Manifest], allowed: Collection[str]
 ) -> tuple[str, Desired]:
-    files = {f"{index}.yaml": written(each) for index, each in enumerate(wished) if not isinstance(each, Job)}
-    files |= {each.spec.manifest_path: written(each) for each in wished if isinstance(each, Job)}
+    files = {
+        (isinstance(each, Job) and each.spec.manifest_path) or f"{index}.yaml": written(each)
+        for index, each in enumerate(wished)
+    }
     loop = Loop()
     body = await preview(cluster.parts, cast(Any, loop), Preview(files, allowed=tuple(allowed)))
     return _of_body(body), loop.asked[-1]
