@@ -3,6 +3,7 @@
 import argparse
 import json
 import time
+from pathlib import Path
 
 import mlx.core as mx
 
@@ -32,7 +33,7 @@ def main() -> None:
     }
     print(f"rank {group.rank()}: {json.dumps(result)}", flush=True)
     if group.rank() == 0:
-        with open("result.json", "w", encoding="utf-8") as file:
+        with Path("result.json").open("w", encoding="utf-8") as file:
             json.dump(result, file)
 
 
