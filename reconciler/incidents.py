@@ -49,7 +49,6 @@ from reconciler.status import (
     Unserved,
     failed_runs,
     makes_good,
-    runs_of,
     serving,
     unserved,
     with_tasks,
@@ -375,9 +374,11 @@ def _end_of_job(name: JobName, opened_at: float, snapshots: Snapshots) -> Entry:
     """Return the end of an incident of a job, which has no failed run that counts any more."""
     if name not in snapshots.desired.jobs:
         return _ended(snapshots.now, f"job/{name} is no longer wanted", "unwanted")
-    runs = runs_of(name, snapshots)
+    runs = snapshots.memory.runs_of(name)
     failed = [run for run in runs if run.ended is not None and run.ended.result is RunResult.FAILED]
     good = makes_good(failed[-1], runs) if failed else None
+    if good is None and failed:
+        return _ended(snapshots.now, "its spec has changed", "changed")
     if good is None:
         return _ended(snapshots.now, "the failed run is forgotten", "gone")
     if good.ended is None or good.ended.result is not RunResult.SUCCEEDED:

@@ -13,7 +13,7 @@ from reconciler.wire.launch import RankId
 from .faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
 from .formed_spec import FormedSpec
 from .formed_under import NO_FACTS, Facts
-from .identity import DeploymentName, NodeName, ObjectKey, ReplicaId, RunId, WorkloadId, rank_id
+from .identity import DeploymentName, JobName, NodeName, ObjectKey, ReplicaId, RunId, WorkloadId, rank_id
 from .jobs import Run
 from .machine.gateways import GatewaysInForce
 from .machine.runtimes import Runtimes
@@ -241,6 +241,17 @@ class Memory(Stored, Volatile):
     def groups_of(self, deployment: DeploymentName) -> tuple[GroupRecord, ...]:
         """Return the groups of one deployment, sorted by replica."""
         return tuple(self._by_deployment.get(deployment, ()))
+
+    def runs_of(self, job: JobName) -> tuple[Run, ...]:
+        """Return the runs of one job, oldest first."""
+        return tuple(self._by_job.get(job, ()))
+
+    @cached_property
+    def _by_job(self) -> dict[JobName, list[Run]]:
+        found: dict[JobName, list[Run]] = {}
+        for id, run in sorted(self.runs.items()):
+            found.setdefault(id.job, []).append(run)
+        return found
 
     @cached_property
     def members(self) -> frozenset[NodeName]:

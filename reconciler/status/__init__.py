@@ -9,7 +9,6 @@ from .deployment import serving_text
 from .events import endings, event, transitions
 from .failed_runs import FailedRun, failed_runs, makes_good
 from .gateway import behind_on_keys, door
-from .job import runs_of
 from .model_routes import routes, serving
 from .snapshots import ConditionState, Readiness, Snapshots, Statuses
 from .unserved import Unserved, unserved, with_tasks
@@ -32,7 +31,6 @@ __all__ = [
     "gateway_waits",
     "makes_good",
     "routes",
-    "runs_of",
     "serving",
     "serving_text",
     "statuses",

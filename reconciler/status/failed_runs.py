@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reconciler.state import JobName, Sign
@@ -11,7 +11,7 @@ from reconciler.state.jobs import Run, RunReason, RunResult
 from reconciler.state.subjects import JobSubject
 from reconciler.wire.launch import RankId
 
-from .job import runs_of
+from .job import current
 from .snapshots import Snapshots
 
 
@@ -45,12 +45,16 @@ class FailedRun:
 
 
 def failed_runs(snapshots: Snapshots) -> Iterator[FailedRun]:
-    """Yield, for each job in force, the newest run that has failed, unless a later one has succeeded or runs another
-    spec."""
-    for name in sorted(snapshots.desired.jobs):
-        runs = runs_of(name, snapshots)
-        failed = next((run for run in reversed(runs) if _failed(run)), None)
-        if failed is None or failed.ended is None or makes_good(failed, runs) is not None:
+    """Yield, for each job in force, the run that has failed: with a schedule the newest one, unless a later one has
+    succeeded or runs another spec; else that of its manifest as it is now."""
+    for name, job in sorted(snapshots.desired.jobs.items()):
+        runs = snapshots.memory.runs_of(name)
+        failed = current(name, snapshots)
+        if job.spec.schedule is not None:
+            failed = next((run for run in reversed(runs) if _failed(run)), None)
+        if failed is None or failed.ended is None or not _failed(failed):
+            continue
+        if job.spec.schedule is not None and makes_good(failed, runs) is not None:
             continue
         doing, person = _next(name, failed, runs[-1], snapshots)
         end = failed.ended
@@ -59,7 +63,7 @@ def failed_runs(snapshots: Snapshots) -> Iterator[FailedRun]:
         )
 
 
-def makes_good(failed: Run, runs: list[Run]) -> Run | None:
+def makes_good(failed: Run, runs: Sequence[Run]) -> Run | None:
     """Return the first later run that has succeeded, or that runs another spec; None if there is none."""
     later = (run for run in runs if run.id.index > failed.id.index)
     return next((run for run in later if _succeeded(run) or run.fingerprint != failed.fingerprint), None)

@@ -6,11 +6,10 @@ import math
 
 from reconciler.resources import Job
 from reconciler.resources.schedules import next_begin
-from reconciler.state import GroupRecord, JobName, Observed
-from reconciler.state.identity import ObjectKey, RunId
-from reconciler.state.job_steps import CreateRun
+from reconciler.state import Desired, GroupRecord, JobName, Observed, WaitingFor
+from reconciler.state.identity import ObjectKey
+from reconciler.state.job_fingerprint import fingerprint
 from reconciler.state.jobs import COUNTED, Run, RunAttempt, RunResult
-from reconciler.state.subjects import RunSubject
 from reconciler.wire import objects
 from reconciler.wire.launch import Exit, Phase
 from reconciler.wire.objects import JobState
@@ -54,17 +53,17 @@ class _Fields(objects.JobSummary):
 
 def readiness(name: str, snapshots: Snapshots) -> Readiness:
     """Return ready for a job that runs, has succeeded, or ended or waits as a person has asked."""
-    job, newest = snapshots.desired.jobs[JobName(name)], _newest(name, snapshots)
-    runs = [_run(run, job, snapshots) for run in runs_of(JobName(name), snapshots)[-RUNS_SHOWN:]]
-    state = _state(newest, job, snapshots)
-    extra = _fields(job, state, runs if newest is not None else [], snapshots.now)
-    extra["run"], extra["runs"] = runs[-1]["run"] if runs else 0, runs
+    job, run = snapshots.desired.jobs[JobName(name)], current(JobName(name), snapshots)
+    state = _state(run, job, snapshots)
+    known = snapshots.memory.runs_of(JobName(name))[-RUNS_SHOWN:]
+    extra = _fields(job, state, _run(run, job, snapshots) if run else None, snapshots.now)
+    extra["runs"] = [_run(each, job, snapshots) for each in known]
     ready = state not in (JobState.PENDING, JobState.FAILED)
-    if newest is None:
+    if run is None:
         return Readiness(ready, state, _NO_RUN[state], extra)
-    text = f"run {newest.id.index} {_sentence(newest, state, snapshots)}"
-    failed = newest.ended is not None and state == JobState.FAILED
-    return Readiness(ready, newest.ended.reason.value if failed and newest.ended else state, text, extra)
+    text = f"run {run.id.index} {_sentence(run, state, snapshots)}"
+    failed = run.ended is not None and state == JobState.FAILED
+    return Readiness(ready, run.ended.reason.value if failed and run.ended else state, text, extra)
 
 
 _NO_RUN = {
@@ -76,11 +75,11 @@ _NO_RUN = {
 
 
 def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
-    """Return the conditions that only Jobs have. They are about the newest run."""
-    key = ObjectKey("Job", name)
-    job, run = snapshots.desired.jobs.get(JobName(name)), _newest(name, snapshots)
-    if key in snapshots.memory.leaving or job is None:
+    """Return the conditions that only Jobs have. They are about its current run."""
+    job = snapshots.desired.jobs.get(JobName(name))
+    if ObjectKey("Job", name) in snapshots.memory.leaving or job is None:
         return ()
+    run = current(JobName(name), snapshots)
     state = _state(run, job, snapshots)
     ended = run.ended if run is not None else None
     reason, text = (ended.reason.value, f"run {run.id.index}: {ended.text}") if run and ended else (state, "")
@@ -91,11 +90,6 @@ def conditions(name: str, snapshots: Snapshots) -> tuple[ConditionState, ...]:
     )
 
 
-def runs_of(job: JobName, snapshots: Snapshots) -> list[Run]:
-    """Return the runs of a job, oldest first."""
-    return sorted((run for id, run in snapshots.memory.runs.items() if id.job == job), key=lambda run: run.id)
-
-
 def exit_text(ended: Exit | None) -> str | None:
     """Return an end as Slurm writes it, ``code:signal``; None if it is not known."""
     return None if ended is None else f"{ended.code or 0}:{ended.signal or 0}"
@@ -104,16 +98,18 @@ def exit_text(ended: Exit | None) -> str | None:
 # --- its runs ----------------------------------------------------------------------------------------
 
 
-def _newest(name: str, snapshots: Snapshots) -> Run | None:
-    """Return the newest run; None if there is none, or a newer one is about to begin, or cannot."""
-    job, memory, plan = JobName(name), snapshots.memory, snapshots.plan
-    runs = runs_of(job, snapshots)
-    last = runs[-1].id.index if runs else 0
-    planned = [step.id for step in plan.steps if isinstance(step, CreateRun)]
-    named = [each.workload for each in plan.waiting] + [each.workload for each in plan.refused]
-    newer = any(isinstance(id, RunId) and id.job == job and id.index > last for id in (*planned, *named))
-    begins = str(RunSubject(RunId(job, last + 1))) in memory.in_flight
-    return None if newer or begins or not runs else runs[-1]
+def current(name: JobName, snapshots: Snapshots) -> Run | None:
+    """Return the run that a job is judged by: with a schedule the newest; without one, that of its manifest as it is now.
+    None if there is none yet."""
+    job, runs = snapshots.desired.jobs[name], snapshots.memory.runs_of(name)
+    if job.spec.schedule is not None:
+        return runs[-1] if runs else None
+    mark = snapshots.desired.once(_fingerprint, name)
+    return next((run for run in reversed(runs) if run.fingerprint == mark), None)
+
+
+def _fingerprint(desired: Desired, name: JobName) -> str:
+    return fingerprint(desired.jobs[name])
 
 
 def _state(run: Run | None, job: Job, snapshots: Snapshots) -> str:
@@ -123,9 +119,22 @@ def _state(run: Run | None, job: Job, snapshots: Snapshots) -> str:
         return JobState.SCHEDULED if job.spec.schedule else JobState.PENDING
     if run.ended is not None:
         return run.ended.result.value
-    if run.id in snapshots.memory.groups:
+    if _runs(run, snapshots):
         return JobState.RUNNING
     return JobState.SUSPENDED if run.suspended_at is not None or job.spec.suspend else JobState.PENDING
+
+
+_UNKNOWN = (WaitingFor.AGENT, WaitingFor.OBSERVATION, WaitingFor.STEP)
+"""Waits that tell nothing of whether ranks run."""
+
+
+def _runs(run: Run, snapshots: Snapshots) -> bool:
+    """Return whether an attempt runs. One that was placed may still wait, such as after a failure, or for others to leave."""
+    record = snapshots.memory.groups.get(run.id)
+    if record is None:
+        return False
+    own = (each.reason for each in snapshots.plan.waiting if each.workload == run.id)
+    return bool(snapshots.observed.group(record)) or all(reason in _UNKNOWN for reason in own)
 
 
 def _sentence(run: Run, state: str, snapshots: Snapshots) -> str:
@@ -135,30 +144,31 @@ def _sentence(run: Run, state: str, snapshots: Snapshots) -> str:
         verb = {RunResult.SUCCEEDED: "has succeeded", RunResult.FAILED: "has failed"}
         said = verb.get(run.ended.result, "was cancelled")
         return f"{said}: {run.ended.text}" if run.ended.text else said
-    if record is not None:
+    if record is not None and state == JobState.RUNNING:
         return f"runs on {', '.join(record.members)}"
     if state == JobState.SUSPENDED:
         return "is suspended"
     if run.attempts:
         return f"waits for its next attempt: {run.attempts[-1].text}"
-    return "waits for its nodes"
+    on = f" {', '.join(record.members)}" if record is not None else ""
+    return f"waits for its nodes{on}"
 
 
-def _fields(job: Job, state: str, runs: list[_Run], now: float) -> _Fields:
-    """Return the fields of a job, which are those of its newest run if there is one in ``runs``."""
-    newest, spec = runs[-1] if runs else None, job.spec
+def _fields(job: Job, state: str, run: _Run | None, now: float) -> _Fields:
+    """Return the fields of a job, which are those of a run if there is one."""
+    spec = job.spec
     begin = next_begin(spec.schedule, spec.time_zone, now) if spec.schedule and not spec.suspend else math.inf
-    attempts = newest["attempts"] if newest else []
+    attempts = run["attempts"] if run else []
     return {
         "state": state,
-        "run": 0,
-        "attempt": newest["attempt"] if newest else 0,
+        "run": run["run"] if run else 0,
+        "attempt": run["attempt"] if run else 0,
         "attemptsMax": spec.backoff_limit + 1,
         "nodes": [each["node"] for each in attempts[-1]["ranks"]] if attempts else [],
-        "exit": newest["exit"] if newest else None,
-        "seconds": newest["seconds"] if newest else None,
-        "startedAt": newest["startedAt"] if newest else None,
-        "endedAt": newest["endedAt"] if newest else None,
+        "exit": run["exit"] if run else None,
+        "seconds": run["seconds"] if run else None,
+        "startedAt": run["startedAt"] if run else None,
+        "endedAt": run["endedAt"] if run else None,
         "nextSchedule": None if math.isinf(begin) else begin,
         "runs": [],
     }
@@ -168,7 +178,8 @@ def _run(run: Run, job: Job, snapshots: Snapshots) -> _Run:
     record, ended = snapshots.memory.groups.get(run.id), run.ended
     attempts = [_ended(number, each) for number, each in enumerate(run.attempts, 1)]
     if record is not None:
-        attempts.append(_running(len(attempts) + 1, record, snapshots.observed))
+        unseen = Phase.STARTING if _runs(run, snapshots) else objects.WAITING
+        attempts.append(_running(len(attempts) + 1, record, snapshots.observed, unseen))
     state = _state(run, job, snapshots)
     took = round(ended.at - run.started_at, 3) if ended and run.started_at is not None else None
     return {
@@ -224,14 +235,14 @@ def _ended(number: int, attempt: RunAttempt) -> _Attempt:
     }
 
 
-def _running(number: int, record: GroupRecord, observed: Observed) -> _Attempt:
-    """Return the attempt that has not ended."""
+def _running(number: int, record: GroupRecord, observed: Observed, unseen: str) -> _Attempt:
+    """Return the attempt that has not ended. ``unseen``: the phase of ranks that no node has reported."""
     seen = observed.group(record)
     ranks: list[objects.JobRank] = [
         {
             "rank": rank,
             "node": node,
-            "phase": seen[rank].report.phase if rank in seen else Phase.STARTING,
+            "phase": seen[rank].report.phase if rank in seen else unseen,
             "exit": exit_text(seen[rank].report.exit) if rank in seen else None,
             "text": seen[rank].report.detail if rank in seen else "",
         }

@@ -199,7 +199,7 @@ FAMILIES = (
     Family("reconciler_deployment_load_bytes", ("deployment",), "Weights that they hold when loaded.", _bytes(lambda rank: rank.total_bytes)),
     Family("reconciler_deployment_loaded_bytes", ("deployment",), "Weights that they have loaded so far.", _bytes(lambda rank: rank.loaded_bytes)),
     _conditions("Job", "job"),
-    Family("reconciler_job_status_active", ("job",), "1 while an attempt of a run has its nodes, else 0.", _each("Job", _active)),
+    Family("reconciler_job_status_active", ("job",), "1 while a run runs, else 0.", _each("Job", _active)),
     Family("reconciler_job_status_run", ("job",), "Number of the newest run, which grows with each; 0 before the first.", _extra("run", "Job")),
     Family("reconciler_job_status_attempt", ("job",), "Number of its attempt, of those that count against `backoffLimit`.", _extra("attempt", "Job")),
     Family("reconciler_job_status_start_time", ("job",), "When it started, in seconds since the Unix epoch.", _extra("startedAt", "Job")),

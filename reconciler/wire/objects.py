@@ -613,13 +613,17 @@ class JobState:
     ENDED = (SUCCEEDED, FAILED, CANCELLED)
 
 
+WAITING = "waiting"
+"""The phase of a rank whose attempt was placed, and waits to start."""
+
+
 class JobRank(TypedDict):
     """A rank of an attempt."""
 
     rank: int
     node: str
     phase: str
-    """``ready`` once its program runs; ``exited``."""
+    """``waiting`` before its start; ``ready`` once its program runs; ``exited``."""
     exit: str | None
     """Its exit as ``code:signal``; None while it runs, and if it is not known."""
     text: str
@@ -692,13 +696,14 @@ class Run(RunFields):
 
 
 class JobSummary(TypedDict, total=False):
-    """The fields of a Job's status except for its times and runs. Most are those of its newest run."""
+    """The fields of a Job's status except for its times and runs. They are those of its current run: with a schedule the
+    newest, else that of its manifest as it is now."""
 
     state: str
     run: int
-    """The number of its newest run; 0 if there is none."""
+    """The number of the run; 0 if there is none yet."""
     attempt: int
-    """The number of its attempt; 0 before the first. Like all that follows, not set while the next run is about to begin."""
+    """The number of its attempt; 0 before the first."""
     attemptsMax: int
     """Most attempts that count: ``backoffLimit`` and one."""
     nodes: list[str]

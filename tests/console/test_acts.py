@@ -364,6 +364,7 @@ def test_a_token_is_for_one_act_of_one_person_for_an_hour() -> None:
 
 def test_what_a_form_has_too_much_or_wrong_counts_as_left_out() -> None:
     assert typed({"reason": " two\nlines ", "for": "9y", "force": "no"}) == typed({"reason": "two lines"})
+    assert [typed({"run": text}).run for text in ("12", "0", "-1", "1e1", "²", "1" * 20)] == ["12"] + 5 * [""]
 
 
 @pytest.mark.second_tier
@@ -381,6 +382,6 @@ def test_the_command_on_the_page_does_the_same() -> None:
     assert command("undo", "operation", "scale.modeldeployment.tiny", "", "", False) == (
         "reconciler undo scale.modeldeployment.tiny"
     )
-    assert command("undo", "fabric", "desk", "wrong", "", False, to="abcd") == (
+    assert command("undo", "fabric", "desk", "wrong", "", False, to_revision="abcd") == (
         "reconciler rollout undo fabric/desk --to-revision=abcd -m wrong"
     )

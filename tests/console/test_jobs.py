@@ -71,14 +71,15 @@ def test_artifacts_are_told_with_the_command_that_copies_them() -> None:
 def test_a_run_is_cancelled_only_while_it_is_under_way(runs: tuple[Any, ...], verbs: list[str]) -> None:
     found = acts_of(snapshot(*runs).job("train"))
     assert [each.verb for each in found] == verbs
-    assert [each.href for each in found] == [f"/act/{verb}/job/train" for verb in verbs]
+    own = {"cancel": "/act/cancel/job/train?run=2", "restart": "/act/restart/job/train"}
+    assert [each.href for each in found] == [own[verb] for verb in verbs]
 
 
 def test_the_command_that_does_the_same() -> None:
     assert command("restart", "job", "train", "new data", "", False) == (
         "reconciler restart job/train --reason 'new data'"
     )
-    assert command("cancel", "job", "train", "", "", False) == "reconciler cancel job/train"
+    assert command("cancel", "job", "train", "", "", False, run="3") == "reconciler cancel job/train --run=3"
     assert command("restart", "modeldeployment", "tiny", "", "", False) == (
         "reconciler rollout restart modeldeployment/tiny"
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from reconciler.resources import Job
 from reconciler.state import GroupRecord, JobName, NodeName, RunId
+from reconciler.state.job_fingerprint import fingerprint
 from reconciler.state.jobs import AttemptEnd, RankEnd, Run, RunAttempt, RunEnd, RunReason, RunResult
 from reconciler.wire.launch import Exit
 from tests.worlds import manifest
@@ -37,7 +38,12 @@ def good_attempt(epoch: int) -> RunAttempt:
     return attempt(epoch, AttemptEnd.COMPLETED, done, done)
 
 
-def run(index: int = 1, *attempts: RunAttempt, fingerprint: str = "f", **more: Any) -> Run:
+MARK = fingerprint(job())
+OTHER = "0" * 16
+"""The fingerprint of a run of another spec."""
+
+
+def run(index: int = 1, *attempts: RunAttempt, fingerprint: str = MARK, **more: Any) -> Run:
     started = attempts[0].started_at if attempts else None
     return Run(RunId(TRAIN, index), fingerprint, 50.0 + index, started_at=started, attempts=attempts, **more)
 

@@ -34,6 +34,7 @@ from reconciler.status import Snapshots, event, transitions
 from reconciler.status.job import ATTEMPTS_SHOWN, RUNS_SHOWN
 from tests.status.jobs import (
     NODES,
+    OTHER,
     TRAIN,
     attempt,
     failed,
@@ -113,20 +114,22 @@ def test_a_job_that_cannot_be_placed_has_the_reason_of_the_refusal() -> None:
     assert told["Stalled"] == (True, "NotEnoughNodes")
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"steps": (CreateRun(run(2), "its spec has changed"),)},
-        {"in_flight": (f"job/{TRAIN}/2",)},
-        {"waiting": (Waiting(KEY, WaitingFor.STEP, "soon", workload=RunId(TRAIN, 2)),)},
-    ],
-    ids=["planned", "being written", "waits"],
-)
-def test_an_earlier_result_does_not_count_once_the_next_run_is_due(more: dict[str, Any]) -> None:
-    seen = found(succeeded(1), **more)
+def test_the_result_of_an_earlier_spec_does_not_count() -> None:
+    seen = found(succeeded(1, fingerprint=OTHER))
     assert conditions(seen)["Complete"][0] is False
-    assert (seen.extra["state"], seen.extra["run"], seen.extra["exit"]) == ("Pending", 1, None)
+    assert (seen.extra["state"], seen.extra["run"], seen.extra["exit"]) == ("Pending", 0, None)
     assert [each["run"] for each in seen.extra["runs"]] == [1]
+
+
+def test_a_spec_that_is_set_back_has_the_result_of_its_own_run() -> None:
+    seen = found(succeeded(1), failed(2, fingerprint=OTHER))
+    assert (seen.extra["state"], seen.extra["run"], seen.extra["exit"]) == ("Succeeded", 1, "0:0")
+    assert [each["run"] for each in seen.extra["runs"]] == [1, 2]
+
+
+def test_with_a_schedule_the_newest_run_counts_until_the_next_one() -> None:
+    seen = found(failed(1, fingerprint=OTHER), of=job(schedule="0 3 * * *"))
+    assert seen.extra["state"] == "Failed"
 
 
 def test_the_fields_of_a_run_that_is_in_its_second_attempt() -> None:
@@ -207,3 +210,22 @@ def test_ranks_of_a_running_attempt_are_told_as_they_are_seen() -> None:
     assert [(rank["node"], rank["phase"]) for rank in only["attempts"][0]["ranks"]] == [
         (node, "starting") for node in NODES
     ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        (WaitingFor.BACK_OFF, "Pending"),
+        (WaitingFor.LEFTOVERS, "Pending"),
+        (WaitingFor.AGENT, "Running"),
+        (WaitingFor.STEP, "Running"),
+    ],
+)
+def test_an_attempt_that_was_placed_and_waits_does_not_run_yet(reason: WaitingFor, state: str) -> None:
+    again = run(1, failed_attempt(1))
+    seen = found(
+        again, group=record(1, 2), waiting=(Waiting(KEY, reason, "later", workload=RunId(TRAIN, 1)),)
+    ).extra
+    phase = {"Pending": "waiting", "Running": "starting"}[state]
+    assert seen["state"] == state
+    assert [rank["phase"] for rank in seen["runs"][0]["attempts"][-1]["ranks"]] == [phase, phase]

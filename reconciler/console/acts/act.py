@@ -96,7 +96,15 @@ class Acts:
             "answer": answer,
             "files": files_of(answer) if answer else (),
             "command": command(
-                verb, kind, name, form.reason, form.duration, form.force, form.replicas, form.to
+                verb,
+                kind,
+                name,
+                form.reason,
+                form.duration,
+                form.force,
+                form.replicas,
+                to_revision=form.to,
+                run=form.run,
             ),
             "may": visitor.operate,
             "key": visitor.key,
@@ -131,12 +139,13 @@ async def _question(request: Request, form: Typed, dry: bool) -> Operate:
         dry,
         form.replicas,
         form.to,
+        int(form.run or 0),
     )
 
 
 def _bound_to(request: Request, form: Typed) -> str:
     """Return the text that a token signs: the act, the number or the commit shown with it, and the key of the login."""
-    return " ".join((request.url.path, form.replicas, form.to, visitor_of(request).key))
+    return " ".join((request.url.path, form.replicas, form.to, form.run, visitor_of(request).key))
 
 
 async def _fields(request: Request) -> dict[str, str]:

@@ -26,6 +26,7 @@ DURATIONS = {
 """Durations of operations, as the command line writes them, in seconds; None: until somebody ends it."""
 _SPACE = re.compile(r"\s+")
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
+_RUN = re.compile(r"[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Typed:
     """As it was typed; empty if the act takes no number, or none was typed yet."""
     to: str = ""
     """The commit of ``main`` to return to; empty for the one before the last change."""
+    run: str = ""
+    """The number of the run to cancel; empty for other acts."""
 
     @property
     def seconds(self) -> float | None:
@@ -55,6 +58,7 @@ def typed(fields: Mapping[str, str]) -> Typed:
         fields.get("token", ""),
         fields.get("replicas", "").strip()[:REPLICAS_MAX],
         to if _COMMIT.fullmatch(to := fields.get("to", "")) else "",
+        run if _RUN.fullmatch(run := fields.get("run", "")) else "",
     )
 
 

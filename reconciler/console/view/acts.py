@@ -36,6 +36,7 @@ def acts_of(each: Object | None) -> tuple[Act, ...]:
     now = {operation["verb"] for operation in operations if operation["standing"] in STANDING}
     return (
         *_numbers(each, name, now),
+        *_of_runs(each, name),
         *(act(verb, kind, name) for verb in _verbs(each, now)),
         *(
             act(UNDO, "operation", f"{verb}.{kind}.{name}", label=f"Undo {verb}")
@@ -76,6 +77,17 @@ def _numbers(each: Object, name: str, now: Set[str]) -> Iterator[Act]:
         yield act("scale", kind, name, label="Start", replicas="1")
 
 
+def _of_runs(each: Object, name: str) -> Iterator[Act]:
+    """Yield the acts on the runs of a job. The newest run can be cancelled until it has ended."""
+    if each["kind"] != "Job":
+        return
+    newest = each["status"].get("runs", [])[-1:]
+    for run in newest:
+        if run["state"] not in JobState.ENDED:
+            yield act("cancel", "job", name, label=f"Cancel run {run['run']}", run=str(run["run"]))
+    yield act("restart", "job", name, label="Run again" if newest else "")
+
+
 def _verbs(each: Object, now: Set[str]) -> Iterator[str]:
     if each["kind"] == "Node":
         spec = each["spec"]
@@ -87,10 +99,6 @@ def _verbs(each: Object, now: Set[str]) -> Iterator[str]:
         if kept_off:
             yield "uncordon"
     if each["kind"] == "ModelDeployment":
-        yield "restart"
-    if each["kind"] == "Job":
-        if each["status"].get("runs") and each["status"]["runs"][-1]["state"] not in JobState.ENDED:
-            yield "cancel"
         yield "restart"
     if each["kind"] in ("Node", "ModelDeployment", "Model"):
         yield "resume" if "suspend" in now else "suspend"
@@ -115,15 +123,15 @@ def command(
     hours: str,
     force: bool,
     replicas: str = "",
-    to: str = "",
+    **options: str,
 ) -> str:
-    """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end. ``to``: the commit to
-    return to; empty for the one before the last change."""
+    """Return the command that does the same. ``hours``: a duration such as ``2h``; empty for no end. ``options``: values of
+    further options, such as ``to_revision``; empty for those that are left out."""
     of = words_for(ACTS[verb].kinds, KINDS[kind], name)
     rolls = (verb == "restart" and kind != "job") or (verb == "undo" and kind != "operation")
     words = ["reconciler", *["rollout"] * rolls, verb, name[:10] if kind == "revision" else of]
     words += [f"--replicas={replicas or 'N'}"] if ACTS[verb].counts else []
-    words += [f"--to-revision={to}"] if to else []
+    words += [f"--{option.replace('_', '-')}={value}" for option, value in options.items() if value]
     words += ["-m" if rolls and verb == "undo" else "--reason", reason] if reason else []
     words += ["--for", hours] if hours else []
     words += ["--force"] if force else []

@@ -11,7 +11,8 @@ from typing import Any, cast, overload
 from reconciler.incidents import summary, what_is_wrong
 from reconciler.planning.context.world import World
 from reconciler.planning.placement.explain import explain
-from reconciler.resources import KINDS, Manifest
+from reconciler.resources import KINDS, Job, Manifest
+from reconciler.resources.job import JobFile
 from reconciler.resources.operation import Operation
 from reconciler.resources.verbs import VERBS
 from reconciler.source.git.commit_log import FileDiff
@@ -185,8 +186,8 @@ def _object(
     key: ObjectKey, manifest: Manifest, snapshots: Snapshots, status: ObjectStatus | None
 ) -> wire.Object:
     body = cast(wire.Object, _dumped(manifest))
-    if body["kind"] == "Job":
-        body["spec"]["files"] = [_digested(file) for file in cast(Any, body["spec"]["files"])]
+    if body["kind"] == "Job" and isinstance(manifest, Job):
+        body["spec"]["files"] = [_digested(file) for file in manifest.spec.files]
     metadata, shown = body["metadata"], _status(status)
     leaving = snapshots.memory.leaving.get(key)
     if leaving:
@@ -203,11 +204,11 @@ def _object(
     return body
 
 
-def _digested(file: Mapping[str, Any]) -> wire.JobFileDigest:
+def _digested(file: JobFile) -> wire.JobFileDigest:
     """Return a file of a job with the digest of its content instead of it."""
-    found = wire.JobFileDigest(path=file["path"], executable=file["executable"])
-    if "data" in file:
-        found["sha256"] = sha256(b64decode(file["data"])).hexdigest()
+    found = wire.JobFileDigest(path=file.path, executable=file.executable)
+    if file.data is not None:
+        found["sha256"] = sha256(b64decode(file.data)).hexdigest()
     return found
 
 

@@ -20,6 +20,7 @@ INCIDENTS_KEPT = 500
 _CLASSES: Mapping[str, Class] = {
     each.value: each for of in (FaultClass, RefusedBecause, RunReason) for each in of
 }
+"""Classes by their values. Where two have one, it is the last: a failed run is an incident, a refusal of a job is none."""
 KEPT_SECONDS = 90 * 86_400.0
 """A settled incident that is older is dropped."""
 

@@ -46,10 +46,10 @@ def cancel(settings: Settings, targets: Targets, how: HowLong, number: int | Non
             raise click.UsageError("--run is for one job")
         with Client(settings.socket) as client:
             runs = {key: _run(client, key, number) for key in chosen}
-        running = [key for key, run in runs.items() if run is not None]
+        running = {key: run for key, run in runs.items() if run is not None}
         if not running:
             raise Refused("NotFound", "no run of these jobs is under way; see: reconciler get jobs")
-        return verbs.begin(now, "cancel", running, lambda key: {"run": runs[key]})
+        return verbs.cancel(now, running)
 
     finish(settings, how, operate(settings, how, decide), {"configured": "cancelled"})
 
