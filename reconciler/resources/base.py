@@ -239,3 +239,7 @@ class Manifest(Strict):
     kind: str
     """The kind of the object, which decides the fields of its spec."""
     metadata: Metadata
+
+    def body(self, *, defaults: bool = True) -> dict[str, Any]:
+        """Return it as its author could have written it, with all ``defaults`` or with only what is set."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=defaults, exclude_unset=not defaults)

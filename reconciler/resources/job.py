@@ -5,17 +5,24 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator
+from pydantic_core import core_schema
 
-from .base import Bytes, Manifest, Seconds, Strict, Variable
+from .base import TYPE, Bytes, Manifest, Seconds, Strict, Variable
 from .deployment import RANKS_MAX, Transport, each_once
 from .job_files import is_inside
 from .schedules import Cron, TimeZone
 from .scheduling import Placement, Priority
 from .weights import TokenRef, one_place
 
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core.core_schema import CoreSchema
+
+PATH_CHARACTERS_MAX = 512
 RESERVED = ("RECONCILER_", "MLX_", "LD_", "DYLD_")
 """Beginnings of the names of variables that a job does not set itself: the product or the loader of programs does."""
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
@@ -81,7 +88,9 @@ def _base64(value: str | None) -> str | None:
     return value
 
 
-RelativePath = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(_inside)]
+RelativePath = Annotated[
+    str, StringConstraints(min_length=1, max_length=PATH_CHARACTERS_MAX), AfterValidator(_inside)
+]
 
 
 class JobFile(Strict):
@@ -105,9 +114,24 @@ class JobFile(Strict):
         return self.path.rpartition("/")[2]
 
 
-def _short_file(value: Any) -> Any:
+class _Short:
     """``- jobs/train.py`` is short for ``- path: jobs/train.py``."""
-    return {"path": value} if isinstance(value, str) else value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._whole, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string", TYPE: "path", "maxLength": PATH_CHARACTERS_MAX}, handler(core)]}
+
+    @staticmethod
+    def _whole(value: Any) -> Any:
+        if isinstance(value, str):
+            return {"path": value}
+        if isinstance(value, dict | JobFile):
+            return value
+        raise ValueError('expected a path such as "jobs/train.py", or a mapping with path')
 
 
 def _files(files: tuple[JobFile, ...]) -> tuple[JobFile, ...]:
@@ -185,7 +209,7 @@ class JobSpec(Strict):
     ] = Field(default_factory=dict)
     """Environment variables whose values stay out of git: each refers to a file or variable on the controller's machine."""
     files: Annotated[
-        tuple[Annotated[JobFile, BeforeValidator(_short_file)], ...],
+        tuple[Annotated[JobFile, _Short()], ...],
         Field(max_length=256),
         AfterValidator(_files),
     ] = ()
@@ -250,3 +274,11 @@ class Job(Manifest):
 
     kind: Literal["Job"]
     spec: JobSpec
+
+    def body(self, *, defaults: bool = True) -> dict[str, Any]:
+        """Return it without what the reconciler sets when it reads a commit."""
+        body = super().body(defaults=defaults)
+        body["spec"].pop("manifestPath", None)
+        for file in body["spec"].get("files", ()):
+            file.pop("data", None)
+        return body

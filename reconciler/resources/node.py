@@ -223,6 +223,11 @@ def _branch(value: Any) -> str | None:
 _NEITHER = 'expected "deny", or a mapping such as allow: {paths: [jobs/*], user: NAME}'
 
 
+def _any_of(schema: dict[str, Any]) -> None:
+    """Describe the forms as all fields with several are: no value has both."""
+    schema["anyOf"] = schema.pop("oneOf")
+
+
 class NodeSpec(Access):
     """A machine that can run ranks."""
 
@@ -248,6 +253,7 @@ class NodeSpec(Access):
             custom_error_message=_NEITHER,
             custom_error_context={"error": _NEITHER},
         ),
+        Field(json_schema_extra=_any_of),
     ] = "deny"
     """Jobs that may run here. A Job is code: whoever may push to these paths of the cluster repository can run any program
     on the machine. `deny`: none."""

@@ -73,12 +73,12 @@ class Toleration(Strict):
 
 
 class Placement(Strict):
-    """The nodes that the deployment may use."""
+    """The nodes that the deployment or job may use."""
 
     node_selector: dict[str, str] = Field(default_factory=dict)
     """Labels that a node must have. By default any node may be used."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=64)] = ()
-    """Taints that the deployment tolerates. Running groups do not move when a toleration is removed."""
+    """Tolerated taints. Running groups do not move when a toleration is removed."""
 
     def untolerated(self, taints: Taints) -> Taint | None:
         """Return the first taint that keeps the deployment off a node; None if it tolerates all."""

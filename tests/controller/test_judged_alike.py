@@ -147,8 +147,10 @@ async def by_push(cluster: Cluster, wished: Sequence[Manifest], allowed: Collect
 async def by_preview(
     cluster: Cluster, wished: Sequence[Manifest], allowed: Collection[str]
 ) -> tuple[str, Desired]:
-    files = {f"{index}.yaml": written(each) for index, each in enumerate(wished) if not isinstance(each, Job)}
-    files |= {each.spec.manifest_path or "": written(each) for each in wished if isinstance(each, Job)}
+    files = {
+        (isinstance(each, Job) and each.spec.manifest_path) or f"{index}.yaml": written(each)
+        for index, each in enumerate(wished)
+    }
     loop = Loop()
     body = await preview(cluster.parts, cast(Any, loop), Preview(files, allowed=tuple(allowed)))
     return _of_body(body), loop.asked[-1]
@@ -156,9 +158,7 @@ async def by_preview(
 
 def written(manifest: Manifest) -> str:
     """A manifest as its author writes it."""
-    body = manifest.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    body["spec"].pop("manifestPath", None)
-    return json.dumps(body)
+    return json.dumps(manifest.body(defaults=False))
 
 
 def _of_body(body: Any) -> str:

@@ -10,6 +10,8 @@ import jsonschema
 import pytest
 import yaml
 
+from reconciler.admission.jobs import new_jobs
+from reconciler.resources import Job
 from reconciler.source.files import read_directory
 from reconciler.source.yaml.documents import load
 
@@ -17,8 +19,9 @@ ROOT = Path(__file__).parents[2]
 MACS = [
     ROOT / "examples" / name for name in ("four-studios", "two-minis", "ring-of-three", "mixed-thunderbolt-4")
 ]
+JOBS = ROOT / "examples" / "jobs"
 CLUSTERS = [*sorted((ROOT / "examples" / "clusters").iterdir()), *MACS, ROOT / "manifests"]
-FILES = [path for cluster in CLUSTERS for path in sorted(cluster.rglob("*.yaml"))]
+FILES = [path for cluster in (*CLUSTERS, JOBS) for path in sorted(cluster.rglob("*.yaml"))]
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda path: path.name)
@@ -27,6 +30,16 @@ def test_an_example_cluster_is_complete(cluster: Path) -> None:
     assert kinds == {"Node", "Model", "ModelDeployment", "Gateway"} | (
         {"Fabric"} if cluster in MACS else set()
     )
+
+
+def test_the_jobs_have_their_files_and_may_run_on_their_nodes() -> None:
+    manifests = [document.manifest for document in load(read_directory(JOBS))]
+    jobs = [each for each in manifests if isinstance(each, Job)]
+    assert {each.name for each in new_jobs((), manifests, ())} == {job.metadata.name for job in jobs}
+    for job in jobs:
+        assert all(file.data for file in job.spec.files)
+        command = (job.spec.program.script or job.spec.program.mpi).command  # type: ignore[union-attr]
+        assert {word for word in command if word.endswith(".py")} <= {file.name for file in job.spec.files}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")

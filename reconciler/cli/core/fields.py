@@ -93,7 +93,8 @@ def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
 
 def _mapping(schema: Schema) -> Schema:
     """Return the form of a schema, or of each item of a list, that has fields; empty if there is none."""
-    forms = schema.get("anyOf", [schema.get("items", schema)])
+    item = schema.get("items", schema)
+    forms = schema.get("anyOf") or item.get("anyOf", [item])
     return next((form for form in forms if "properties" in form), {})
 
 

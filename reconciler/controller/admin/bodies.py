@@ -167,7 +167,7 @@ def _operation(effect: Effect, snapshots: Snapshots) -> wire.Operation:
 
 
 def _dumped(manifest: Manifest | Operation) -> object:
-    return manifest.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return manifest.body()
 
 
 def _standing(effect: Effect, snapshots: Snapshots) -> str:

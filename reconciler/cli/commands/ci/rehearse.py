@@ -117,7 +117,7 @@ def _documents(files: dict[str, bytes]) -> list[dict[str, Any]]:
     from reconciler.source.yaml.documents import load
 
     manifests = (document.manifest for document in load(files))
-    return [each.model_dump(mode="json", by_alias=True, exclude_unset=True) for each in manifests]
+    return [each.body(defaults=False) for each in manifests]
 
 
 def files_of_base(folder: Path, base: str) -> dict[str, bytes]:
