@@ -30,9 +30,10 @@ class Place:
     def __init__(self, launch: Launch) -> None:
         """Make the place. Raises ``RankEnd(CONFIG)``."""
         user = launch.job.user
-        self._owner = pwd.getpwnam(user).pw_uid if user else os.geteuid()
+        self.owner = pwd.getpwnam(user).pw_uid if user else os.geteuid()
         self._path = Path(job_place(str(launch.directory), user, os.geteuid()))
         self._other = another(user)
+        self.folder = str(self._path)
         self.work = str(self._path / WORK)
         if user:
             try:
@@ -49,7 +50,7 @@ class Place:
         if self._other:
             self._path.chmod(_PASSED)
         found = os.lstat(self.work)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != self._owner:
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != self.owner:
             raise RankEnd(ExitCode.CONFIG, "{} does not belong to the job's user".format(self.work))
 
 
