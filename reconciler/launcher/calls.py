@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 from pathlib import Path
-from typing import Any, Awaitable, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Awaitable, Callable, Dict, Optional, Sequence, Set, Tuple
 
 from reconciler.wire.gang import EndRemote, RemoteOver, RunRemote
 
@@ -80,15 +80,17 @@ class Calls:
 
     async def _run(self, rank: int, command: str, reader: asyncio.StreamReader) -> int:
         """Have a rank run a command, until that has ended, or the caller is gone."""
-        ended = self._waiting[rank] = asyncio.get_event_loop().create_future()
+        ended: asyncio.Future[int] = asyncio.get_event_loop().create_future()
+        self._waiting[rank] = ended
         gone = asyncio.ensure_future(reader.read())
         try:
             await self._gang.send(rank, RunRemote(command))
-            await asyncio.wait({ended, gone}, return_when=asyncio.FIRST_COMPLETED)
+            either: Set[asyncio.Future[Any]] = {ended, gone}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 await self._gang.send(rank, EndRemote())
                 await ended
-            return ended.result()
+            return await ended
         finally:
             gone.cancel()
             del self._waiting[rank]

@@ -64,6 +64,8 @@ class ForgetRank:
 
     token: int
     id: RankId
+    keep_record: bool = False
+    """Keep how it ended: only its output and working directory are removed, and it is still reported."""
 
 
 @message("read_log")
@@ -73,6 +75,25 @@ class ReadLog:
     id: RankId
     bytes_max: int
     offset: Optional[int] = None
+
+
+@message("list_artifacts")
+class ListArtifacts:
+    """Ask for the files in the working directory of a job's rank that are its artifacts."""
+
+    id: RankId
+
+
+@message("read_artifact")
+class ReadArtifact:
+    """Ask for a piece of an artifact. Refused (``NotFound``) for every other file."""
+
+    id: RankId
+    path: str
+    """As in ``Artifact.path``."""
+    offset: int
+    bytes_max: int
+    """The answer has at most ``ARTIFACT_BYTES_MAX``."""
 
 
 @message("fetch_weights")
@@ -121,7 +142,7 @@ class Shutdown:
 
 AGENT_RECEIVES = vocabulary(
     Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, FetchWeights, GiveWeights, RemoveWeights,
-    RunTool, Repair, ConfirmRepair, Shutdown,
+    RunTool, Repair, ConfirmRepair, Shutdown, ListArtifacts, ReadArtifact,
 )  # fmt: skip
 
 # --- agent to controller ---------------------------------------------------------------------------
@@ -143,6 +164,42 @@ class Log:
     offset: int
     begin: Optional[int] = None
     rest_bytes: Optional[int] = None
+
+
+ARTIFACT_BYTES_MAX = 8 * 1024 * 1024
+"""The longest piece of an artifact: in base64 it fits into a frame."""
+ARTIFACTS_MAX = 10_000
+"""The most artifacts of a rank; further ones are left out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Artifact:
+    """A file of a rank's working directory."""
+
+    path: str
+    """Relative, with ``/``. Only printable characters."""
+    size: int
+    modified_at: float
+    """Seconds since the Unix epoch, by the node's clock."""
+
+
+@message("artifacts")
+class Artifacts:
+    """The artifacts of a rank, sorted by path."""
+
+    files: Tuple[Artifact, ...]
+    problems: Tuple[str, ...] = ()
+    """What is left out and why, for people."""
+
+
+@message("artifact_piece")
+class ArtifactPiece:
+    """A piece of an artifact; empty at its end."""
+
+    data: str
+    """In base64."""
+    size: int
+    """Bytes of the whole file now."""
 
 
 @message("changed")
@@ -345,7 +402,9 @@ class NodeReport:
     """True if its tools identify the machine as emulated."""
 
 
-CONTROLLER_RECEIVES = vocabulary(Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid)
+CONTROLLER_RECEIVES = vocabulary(
+    Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid, Artifacts, ArtifactPiece,
+)  # fmt: skip
 
 # --- agent and shim --------------------------------------------------------------------------------
 

@@ -115,7 +115,9 @@ def machines() -> Iterator[list[tuple[str, ...]]]:
         for _ in range(2)
     ]
     try:
-        words = [("nsenter", "--target", str(each.pid), "--net", "--uts") for each in held]
+        words: list[tuple[str, ...]] = [
+            ("nsenter", "--target", str(each.pid), "--net", "--uts") for each in held
+        ]
         own = Path("/proc/self/ns/uts").readlink()
         until(lambda: all(Path(f"/proc/{each.pid}/ns/uts").readlink() != own for each in held))
         run = functools.partial(subprocess.run, check=True)
@@ -192,7 +194,12 @@ def test_nobody_without_the_word_runs_anything(launchers: Launchers, machines: l
     before = Path.cwd()
     os.chdir(ranks[0].directory)
     try:
-        for call in ({"word": "guessed", "host": "10.99.7.2", "command": "touch /tmp/x"}, [], "x"):
+        calls: tuple[object, ...] = (
+            {"word": "guessed", "host": "10.99.7.2", "command": "touch /tmp/x"},
+            [],
+            "x",
+        )
+        for call in calls:
             with socket.socket(socket.AF_UNIX) as caller:
                 caller.settimeout(10)
                 caller.connect("calls")
