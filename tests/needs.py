@@ -147,6 +147,8 @@ NEEDS = {
     "jq": Need(("jq",), "jq", "jq"),
     "curl": Need(("curl",), "curl"),
     "ps": Need(("ps",), "procps"),
+    "mpirun": Need(("mpirun",), "openmpi-bin", "open-mpi"),
+    "hpcc": Need(("hpcc",), "hpcc", otherwise="Debian has it"),
     "chromium": Need(("chromium", "google-chrome"), "chromium", "--cask chromium"),
     "redis-server": Need(("valkey-server", "redis-server"), "redis-server", "redis"),
     "prometheus": Need(("prometheus",), "prometheus", "prometheus"),

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Protocol, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Protocol, Tuple, Union
 
 from reconciler.wire.launch import LaunchSpec, RankId
-from reconciler.wire.node import FetchWeights, Log, ModelReport, NodeReport, ShimState
+from reconciler.wire.node import (
+    FetchWeights,
+    ListArtifacts,
+    Log,
+    ModelReport,
+    NodeReport,
+    ReadArtifact,
+    ShimState,
+)
 from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
@@ -111,6 +119,18 @@ class Host(Protocol):
 
     def remove(self, id: RankId, socket: str) -> None:
         """Remove the directory of a rank that has ended, and ``socket``, on which it answered."""
+
+    def keep_record(self, id: RankId) -> None:
+        """Remove output and working directory of a rank that has ended, and keep the facts about it."""
+
+    def pruned(self, id: RankId) -> bool:
+        """Return whether only the facts about a rank are left."""
+
+    def redact(self, id: RankId) -> None:
+        """Remove the secrets of a job whose rank has ended from the disk."""
+
+    async def artifacts(self, request: Union[ListArtifacts, ReadArtifact]) -> Any:
+        """Return ``Artifacts`` or an ``ArtifactPiece``, or ``Refused``."""
 
     def spec(self, id: RankId) -> Optional[LaunchSpec]:
         """Return the launch spec of a rank; None, which matches no spec, if it cannot be read."""

@@ -13,16 +13,18 @@ import subprocess
 import time
 import uuid
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from reconciler.wire.codec import WireError
-from reconciler.wire.launch import LaunchSpec, RankId
+from reconciler.wire.launch import JOB_PREFIX, LaunchSpec, RankId
 from reconciler.wire.node import (
     AGENT_RECEIVES_FROM_SHIM,
     FetchWeights,
+    ListArtifacts,
     Log,
     ModelReport,
     NodeReport,
+    ReadArtifact,
     ShimState,
 )
 from reconciler.wire.paths import shim_socket
@@ -30,7 +32,7 @@ from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
 
-from .ranks import directory, hearing, leftovers
+from .ranks import artifacts, directory, hearing, leftovers, working
 from .ranks.directory import Owner, RankDirectory
 from .ranks.log import read_log
 from .ranks.standby import Program, Standby, StandbyExaminations, program_of_ranks
@@ -199,7 +201,13 @@ class LocalHost:
 
     def ranks(self) -> List[RankId]:
         self._ranks.mkdir(0o700, exist_ok=True)
-        return directory.scan(self._ranks)
+        found = directory.scan(self._ranks)
+        self._remove_places()
+        return found
+
+    def _remove_places(self) -> None:
+        """Remove what ranks of jobs with a user of their own have left: a rank without a config is a record."""
+        working.remove_places(self._ranks, lambda rank: (rank / "config.json").exists())
 
     def create(self, spec: LaunchSpec) -> None:
         self._shim_socket(spec.id)
@@ -207,12 +215,34 @@ class LocalHost:
 
     def remove(self, id: RankId, socket: str) -> None:
         directory.remove(self._ranks, id)
+        if id.deployment.startswith(JOB_PREFIX):
+            self._remove_places()
         leftovers = [self._shim_socket(id)]
         if Path(socket).parent == self._settings.run_directory:
             leftovers.append(Path(socket))
         for path in leftovers:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
+
+    def keep_record(self, id: RankId) -> None:
+        directory.move_work(self._ranks, id)
+        self._directory_of(id).keep_record()
+        self._remove_places()
+
+    def pruned(self, id: RankId) -> bool:
+        return not self._directory_of(id).file("config.json").exists()
+
+    def redact(self, id: RankId) -> None:
+        self._directory_of(id).redact()
+
+    async def artifacts(self, request: Union[ListArtifacts, ReadArtifact]) -> Any:
+        spec, at = self.spec(request.id), self._directory_of(request.id).path
+        if spec is None:
+            return artifacts.unknown(request.id)
+        run = asyncio.get_event_loop().run_in_executor
+        if isinstance(request, ListArtifacts):
+            return await run(None, artifacts.listing, at, spec)
+        return await run(None, artifacts.piece, at, spec, request)
 
     def spec(self, id: RankId) -> Optional[LaunchSpec]:
         try:

@@ -13,7 +13,7 @@ import logging
 import os
 import signal
 import socket
-from typing import Any, Callable, Dict, Optional, Sequence, Set
+from typing import Any, Awaitable, Callable, Dict, Optional, Sequence, Set, Union
 
 from reconciler.wire.codec import Refused
 from reconciler.wire.file_identity import FileIdentity, wait_until_replaced
@@ -26,9 +26,11 @@ from reconciler.wire.node import (
     ForgetRank,
     GiveWeights,
     HeldBy,
+    ListArtifacts,
     Load,
     NodeReport,
     Observe,
+    ReadArtifact,
     ReadLog,
     RemoveWeights,
     Shutdown,
@@ -40,7 +42,7 @@ from reconciler.wire.shortage import explained
 from reconciler.wire.tools import RunTool
 
 from .host import Connection, Host
-from .ranks import directory
+from .ranks import artifacts, directory
 from .ranks.ranks import STANDBY_SECONDS, Ranks
 from .ranks.vitals import LOOK_SECONDS
 from .repairs.requests import RepairRequests
@@ -189,6 +191,9 @@ class Agent:
         if isinstance(message, RunTool) and request is not None:
             self._run_tool(peer, message, request)
             return
+        if isinstance(message, (ListArtifacts, ReadArtifact)) and request is not None:
+            self._read_artifacts(peer, message, request)
+            return
         if request is None or type(message) not in (*self._answers, Repair, ConfirmRepair):
             _log.warning("ignoring a %s that is not a request", type(message).__name__)
             return
@@ -281,8 +286,7 @@ class Agent:
         rank = self.ranks.get(message.id)
         if rank is not None and rank.state.exit is None:
             return Refused("Alive", "{} has not exited: stop it first".format(message.id))
-        self.ranks.forget(message.id)
-        return Done(self._sequence)
+        return self._attempt(lambda: self.ranks.forget(message.id, message.keep_record))
 
     def _read_log(self, message: ReadLog) -> Any:
         rank = self.ranks.get(message.id)
@@ -296,10 +300,24 @@ class Agent:
             peer.reply(request, Refused("Busy", "{} tools are already waiting".format(TOOLS_MAX)))
             return
 
-        async def run() -> None:
-            peer.reply(request, await self._host.run_tool(message))
+        self._answer_later(peer, request, self._host.run_tool(message))
 
-        task = self._loop.create_task(run(), name="run {}".format(message.argv[:1]))
+    def _read_artifacts(
+        self, peer: Connection, message: Union[ListArtifacts, ReadArtifact], request: int
+    ) -> None:
+        """Read artifacts in the background, and answer then."""
+        if self.ranks.get(message.id) is None:
+            peer.reply(request, artifacts.unknown(message.id))
+        elif len(self._running) >= TOOLS_MAX:
+            peer.reply(request, Refused("Busy", "{} requests are already waiting".format(TOOLS_MAX)))
+        else:
+            self._answer_later(peer, request, self._host.artifacts(message))
+
+    def _answer_later(self, peer: Connection, request: int, answer: Awaitable[Any]) -> None:
+        async def run() -> None:
+            peer.reply(request, await answer)
+
+        task = self._loop.create_task(run(), name="answer request {}".format(request))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 

@@ -44,8 +44,8 @@ _HERE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Source(Protocol):
     """The nodes that have artifacts. Every method raises ``Unreachable`` or ``Refused``."""
 
-    async def listed(self, node: NodeName, rank: RankId) -> Sequence[tuple[str, int]]:
-        """Return path and size in bytes of each artifact of a rank."""
+    async def listed(self, node: NodeName, rank: RankId) -> tuple[Sequence[tuple[str, int]], Sequence[str]]:
+        """Return path and size in bytes of each artifact of a rank, and what its node leaves out and why."""
 
     async def piece(self, node: NodeName, rank: RankId, path: str, offset: int, bytes_max: int) -> bytes:
         """Return bytes of an artifact from ``offset`` on; none at its end."""
@@ -120,7 +120,9 @@ class _Fetched:
 async def _of_rank(source: Source, node: NodeName, rank: RankId, place: Path, fetched: _Fetched) -> None:
     """Fetch the artifacts of one rank, one after the other."""
     known = set[str]()
-    for path, size in await source.listed(node, rank):
+    files, left_out = await source.listed(node, rank)
+    fetched.problems += [f"rank {rank.rank}: {each}" for each in left_out]
+    for path, size in files:
         alike = unicodedata.normalize("NFC", path).casefold()
         why = refused(path)
         if not why and alike in known:  # one file, where the disk ignores case

@@ -38,7 +38,7 @@ BACKLOG = 1024
 RETRY_SECONDS = 0.05
 DEAD_AFTER_SECONDS = 20
 """A peer that vanishes without closing its connection (power, cable) is given up after about this long."""
-CLOSE_SECONDS = 2.0
+CLOSE_SECONDS = 1.0
 NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 
 
@@ -48,7 +48,6 @@ class Peer:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        writer.transport.set_write_buffer_limits(0)
 
     async def receive(self, known: Mapping[str, type]) -> Any:
         """Return the next message. Raises ``OSError`` at the connection's end, and ``WireError``."""
@@ -58,12 +57,17 @@ class Peer:
         return decode(frame, known)
 
     async def send(self, message: Any) -> None:
-        """Send a message, and wait until it is on its way. Raises ``OSError``."""
+        """Send a message. Raises ``OSError``."""
         self._writer.write(frames.encode(to_wire(message)))
         await self._writer.drain()
 
     def close(self) -> None:
         self._writer.close()
+
+    async def closed(self) -> None:
+        """Wait until everything is sent, and the other side knows, but not for long."""
+        with contextlib.suppress(OSError, asyncio.TimeoutError):
+            await asyncio.wait_for(self._writer.wait_closed(), CLOSE_SECONDS)
 
 
 class Gang:
@@ -112,7 +116,7 @@ class Gang:
             task.cancel()
         for peer in self._peers.values():
             peer.close()
-        await asyncio.sleep(0)  # TLS says goodbye
+        await asyncio.gather(*(peer.closed() for peer in self._peers.values()))
 
     # --- meeting ---
 

@@ -92,12 +92,6 @@ class Keeping:
         """Return whether the program was started and has not ended."""
         return self._ended is not None and not self._ended.done()
 
-    @property
-    def ended_with(self) -> Optional[int]:
-        """Return the status of the program; None if it has not ended, or is not known."""
-        done = self._ended is not None and self._ended.done() and self._ended.exception() is None
-        return self._ended.result() if done and self._ended is not None else None
-
     async def ended(self) -> int:
         """Wait for the end of the program, and of everything that it has started. Return its status of ``waitpid``. Raises
         ``RankEnd(UNEXPECTED)`` if the keeper is gone."""

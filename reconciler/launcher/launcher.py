@@ -8,12 +8,14 @@ import os
 import resource
 import signal
 import sys
-from typing import Any, List, Optional, Set, Tuple
+from pathlib import Path
+from typing import Any, List, Mapping, Optional, Sequence, Set, Tuple
 
 from reconciler.wire.job_user import name_of
-from reconciler.wire.launch import ExitCode, Phase
+from reconciler.wire.launch import ExitCode, MpiConfig, Phase
 
-from . import environment
+from . import environment, mpi, remote
+from .calls import Calls, carry_out
 from .config import OWN_FOLDERS, Launch, read_config
 from .ending import RankEnd, Terminated, describe, end_like
 from .gang import Gang
@@ -55,6 +57,8 @@ class Launcher:
     def __init__(self, launch: Launch, progress: ProgressPipe) -> None:
         self._launch = launch
         self._progress = progress
+        self._status: Optional[int] = None
+        """How the program has ended."""
         self._interruption: asyncio.Future[None]
         self._keeping: Keeping
         self._gang: Gang
@@ -92,26 +96,55 @@ class Launcher:
             self._interrupt(RankEnd(ExitCode.ORPHANED, "the shim is gone: standard input was closed"))
 
     async def _work(self) -> int:
-        launch, keeping = self._launch, self._keeping
+        launch, keeping, mpi_config = self._launch, self._keeping, self._launch.job.mpi
         place = Place(launch)
         await keeping.start()
         files: List[Any] = [(file.name, file.data, file.executable) for file in launch.job.files]
-        files += [
-            (name, base64.b64encode(text.encode()).decode(), False)
-            for name, text in environment.contract_files(launch).items()
-        ]
+        made = [(name, text, False) for name, text in environment.contract_files(launch).items()]
+        if mpi_config is not None and mpi.is_spread(launch) and launch.rank.id.rank == 0:
+            source = Path(remote.__file__).read_text(encoding="utf-8")
+            made += mpi.agent_files(launch.job.python, place.work, source)
+        files += [(name, base64.b64encode(text.encode()).decode(), program) for name, text, program in made]
         await keeping.prepare(place.work, OWN_FOLDERS, files)
         place.close()
         if launch.rank.size > 1:
             self._progress.enter(Phase.RENDEZVOUS)
             await self._gang.meet()
         self._progress.enter(Phase.READY)
-        user = launch.job.user or name_of(os.geteuid())
-        variables = environment.variables(launch, place.work, user)
-        await keeping.start_program(environment.command(launch), variables, launch.job.limits)
-        status = await self._ended()
+        variables = environment.variables(launch, place.work, launch.job.user or name_of(os.geteuid()))
+        if mpi_config is None:
+            status = await self._run(environment.command(launch), variables)
+        elif launch.rank.id.rank == 0:
+            status = await self._mpirun(mpi_config, place, variables)
+        else:
+            await carry_out(
+                self._gang,
+                lambda command: self._run(("/bin/sh", "-c", command), variables),
+                lambda: keeping.end(launch.job.grace_seconds),
+            )
+            status = 0
+        self._status = status
         await self._gang.tell_end(status == 0, describe(status))
         return status
+
+    async def _run(self, argv: Sequence[str], variables: Mapping[str, str]) -> int:
+        """Run a program. Return its status. Raises ``RankEnd`` if the keeper is gone."""
+        await self._keeping.start_program(argv, variables, self._launch.job.limits)
+        return await self._ended()
+
+    async def _mpirun(self, config: MpiConfig, place: Place, variables: Mapping[str, str]) -> int:
+        launch = self._launch
+        calls = Calls(self._gang, mpi.hosts(launch))
+        try:
+            at = await calls.open(place.folder) if mpi.is_spread(launch) else ""
+            own = mpi.variables(place.work, at, place.owner == 0)
+            if at:
+                own["PATH"] = "{}:{}".format(own["PATH"], variables["PATH"])
+            exported = sorted({*launch.job.env, *launch.job.secrets})
+            command = mpi.command(launch, config, environment.command(launch), exported)
+            return await self._run(command, {**variables, **own})
+        finally:
+            calls.close()
 
     async def _ended(self) -> int:
         try:
@@ -125,8 +158,8 @@ class Launcher:
         the interruption."""
         reason = self._interruption.exception()
         assert reason is not None
-        if self._keeping.ended_with is not None:  # only the others were waited for
-            return self._keeping.ended_with
+        if self._status is not None:  # only the others were waited for
+            return self._status
         self._progress.enter(Phase.DRAINING, str(reason) or "it was asked to end")
         if not self._keeping.runs:
             work.cancel()

@@ -7,6 +7,7 @@ agent's user owns: others may pass through it to the working directory, which on
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pwd
 import stat
@@ -30,14 +31,16 @@ class Place:
     def __init__(self, launch: Launch) -> None:
         """Make the place. Raises ``RankEnd(CONFIG)``."""
         user = launch.job.user
-        self._owner = pwd.getpwnam(user).pw_uid if user else os.geteuid()
+        self.owner = pwd.getpwnam(user).pw_uid if user else os.geteuid()
         self._path = Path(job_place(str(launch.directory), user, os.geteuid()))
         self._other = another(user)
+        self.folder = str(self._path)
         self.work = str(self._path / WORK)
         if user:
             try:
                 _make_root(Path(jobs_root(os.geteuid())))
                 self._path.mkdir(0o700)
+                _describe(self._path, launch)
                 self._path.chmod(_FILLED if self._other else _PASSED)
             except OSError as error:
                 text = "cannot make the folder of the job: {}".format(error)
@@ -49,8 +52,15 @@ class Place:
         if self._other:
             self._path.chmod(_PASSED)
         found = os.lstat(self.work)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != self._owner:
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != self.owner:
             raise RankEnd(ExitCode.CONFIG, "{} does not belong to the job's user".format(self.work))
+
+
+def _describe(place: Path, launch: Launch) -> None:
+    """Write down, for the agent, to which rank a place belongs. Raises ``OSError``."""
+    owner = {"directory": str(launch.directory), "user": launch.job.user}
+    with os.fdopen(os.open(place / "place.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        json.dump(owner, stream)
 
 
 def _make_root(root: Path) -> None:

@@ -65,7 +65,7 @@ class ForgetRank:
     token: int
     id: RankId
     keep_record: bool = False
-    """Keep the record of a job's rank, which is still reported: remove its log and its working directory alone."""
+    """Keep how it ended: only its output and working directory are removed, and it is still reported."""
 
 
 @message("read_log")
@@ -79,20 +79,21 @@ class ReadLog:
 
 @message("list_artifacts")
 class ListArtifacts:
-    """Ask for the artifacts of a job's rank that has ended."""
+    """Ask for the files in the working directory of a job's rank that are its artifacts."""
 
     id: RankId
 
 
 @message("read_artifact")
 class ReadArtifact:
-    """Ask for at most ``bytes_max`` bytes of an artifact, from ``offset`` on."""
+    """Ask for a piece of an artifact. Refused (``NotFound``) for every other file."""
 
     id: RankId
     path: str
-    """As in ``ArtifactFile.path``."""
+    """As in ``Artifact.path``."""
     offset: int
     bytes_max: int
+    """The answer has at most ``ARTIFACT_BYTES_MAX``."""
 
 
 @message("fetch_weights")
@@ -140,8 +141,8 @@ class Shutdown:
 
 
 AGENT_RECEIVES = vocabulary(
-    Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, ListArtifacts, ReadArtifact, FetchWeights, GiveWeights, RemoveWeights,
-    RunTool, Repair, ConfirmRepair, Shutdown,
+    Hello, Observe, StartRank, StopRank, ContinueRank, ForgetRank, ReadLog, FetchWeights, GiveWeights, RemoveWeights,
+    RunTool, Repair, ConfirmRepair, Shutdown, ListArtifacts, ReadArtifact,
 )  # fmt: skip
 
 # --- agent to controller ---------------------------------------------------------------------------
@@ -165,36 +166,47 @@ class Log:
     rest_bytes: Optional[int] = None
 
 
+ARTIFACT_BYTES_MAX = 8 * 1024 * 1024
+"""The longest piece of an artifact: in base64 it fits into a frame."""
+ARTIFACTS_MAX = 10_000
+"""The most artifacts of a rank; further ones are left out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Artifact:
+    """A file of a rank's working directory."""
+
+    path: str
+    """Relative, with ``/``. Only printable characters."""
+    size: int
+    modified_at: float
+    """Seconds since the Unix epoch, by the node's clock."""
+
+
+@message("artifacts")
+class Artifacts:
+    """The artifacts of a rank, sorted by path."""
+
+    files: Tuple[Artifact, ...]
+    problems: Tuple[str, ...] = ()
+    """What is left out and why, for people."""
+
+
+@message("artifact_piece")
+class ArtifactPiece:
+    """A piece of an artifact; empty at its end."""
+
+    data: str
+    """In base64."""
+    size: int
+    """Bytes of the whole file now."""
+
+
 @message("changed")
 class Changed:
     """Push: something on this node is no longer as reported before ``sequence``."""
 
     sequence: int
-
-
-@dataclasses.dataclass(frozen=True)
-class ArtifactFile:
-    """A regular file in the working directory of a rank that ``JobConfig.artifacts`` names."""
-
-    path: str
-    """Relative to the working directory."""
-    size: int
-    """Bytes."""
-
-
-@message("artifacts")
-class ArtifactList:
-    """The answer to ``ListArtifacts``."""
-
-    files: Tuple[ArtifactFile, ...]
-
-
-@message("piece")
-class ArtifactPiece:
-    """The answer to ``ReadArtifact``."""
-
-    data: str
-    """Bytes in base64; empty at the end of the file."""
 
 
 class HeldBy:
@@ -393,7 +405,7 @@ class NodeReport:
 
 
 CONTROLLER_RECEIVES = vocabulary(
-    Hello, Refused, Done, Log, ArtifactList, ArtifactPiece, Changed, NodeReport, ToolSaid
+    Hello, Refused, Done, Log, Changed, NodeReport, ToolSaid, Artifacts, ArtifactPiece,
 )  # fmt: skip
 
 # --- agent and shim --------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ class Nodes:
     sizes: dict[str, int] = field(default_factory=dict)
     """Sizes that are said instead of the real ones."""
     read: list[tuple[int, str, int]] = field(default_factory=list)
+    left_out: tuple[str, ...] = ()
+    """Said of every rank."""
     breaks_after: int = 10**9
     """Number of pieces after which nodes give no answer."""
 
@@ -38,11 +40,12 @@ class Nodes:
         if node in self.away or len(self.read) >= self.breaks_after:
             raise Unreachable(f"{node} does not answer")
 
-    async def listed(self, node: NodeName, rank: RankId) -> Sequence[tuple[str, int]]:
+    async def listed(self, node: NodeName, rank: RankId) -> tuple[Sequence[tuple[str, int]], Sequence[str]]:
         self._reach(node)
         assert (rank.deployment, rank.replica, rank.epoch) == ("job_train", 3, 7)
         found = self.files.get(rank.rank, {})
-        return [(path, self.sizes.get(path, len(content))) for path, content in found.items()]
+        listed = [(path, self.sizes.get(path, len(content))) for path, content in found.items()]
+        return listed, self.left_out
 
     async def piece(self, node: NodeName, rank: RankId, path: str, offset: int, bytes_max: int) -> bytes:
         self._reach(node)
@@ -53,6 +56,12 @@ class Nodes:
 def fetched(nodes: Nodes, home: Path, run: int = 3, patient: bool = True) -> Artifacts:
     step = FetchArtifacts(Run(RunId(JobName("train"), run), "f", 0.0), NODES, 7)
     return asyncio.run(fetch(step, nodes, home / "artifacts", patient))
+
+
+def test_what_a_node_leaves_out_is_told(tmp_path: Path) -> None:
+    found = fetched(Nodes({0: {"empty": b""}}, left_out=("'out' is not a file",)), tmp_path)
+    assert (found.state, found.files) == (Fetched.PARTLY, 1)
+    assert "rank 1: 'out' is not a file" in found.text
 
 
 def test_the_files_of_all_ranks_come_home_and_are_private(tmp_path: Path) -> None:
@@ -162,7 +171,9 @@ def test_two_names_that_are_one_on_some_disks_are_not_mixed(tmp_path: Path) -> N
 
 def test_a_refusal_of_a_node_is_told(tmp_path: Path) -> None:
     class Older(Nodes):
-        async def listed(self, node: NodeName, rank: RankId) -> Sequence[tuple[str, int]]:
+        async def listed(
+            self, node: NodeName, rank: RankId
+        ) -> tuple[Sequence[tuple[str, int]], Sequence[str]]:
             raise Refused("Unknown", "this agent has no artifacts")
 
     found = fetched(Older({}), tmp_path)

@@ -186,8 +186,8 @@ def test_nobody_without_a_certificate_comes_past_the_handshake(launchers: Launch
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
 
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
-        sealed = context.wrap_socket(plain)
+    plain = socket.create_connection(("127.0.0.1", port), timeout=10)
+    with context.wrap_socket(plain) as sealed:
         assert _answer(sealed) == b""
 
     assert first.process.poll() is None

@@ -9,16 +9,20 @@ file                contents
 ``process.json``    pid and birth of the rank's process, written before it runs a single instruction, and the
                     ``files.place`` of the directory: in a copy, that of the original
 ``rank.*.log``      its output
+``work``            the working directory of a job that runs as the agent's user
 ==================  ===================================================================================
 
-The directory appears and disappears in one step: it is made beside its place and renamed.
+The secrets of a job are removed from the first two once its rank has ended. A record that is kept has only ``spec.json``,
+``state.json`` and ``process.json``. The directory appears and disappears in one step: it is made beside its place and renamed.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any, List, Optional, Tuple
 
@@ -26,9 +30,14 @@ from reconciler.agent.system import files
 from reconciler.wire.codec import WireError, from_wire, to_wire
 from reconciler.wire.launch import JOB_PREFIX, LaunchSpec, RankId
 from reconciler.wire.node import ShimState
+from reconciler.wire.paths import WORK
 
-_JSON_BYTES_MAX = 1024 * 1024
-_MADE, _GONE = ".new-", ".gone-"
+from . import working
+
+_JSON_BYTES_MAX = 4 * 1024 * 1024
+"""A job may have files of a megabyte in its spec."""
+_RECORD = ("spec.json", "state.json", "process.json")
+_MADE, _GONE, _WORK_GONE = ".new-", ".gone-", ".work-"
 _WORKLOAD = re.compile(r"(" + JOB_PREFIX + r")?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
 
 
@@ -88,6 +97,29 @@ class RankDirectory:
         except (OSError, ValueError, AttributeError):
             return Owner.UNKNOWN
 
+    def redact(self) -> None:
+        """Remove the secrets of a job from its files, once its rank has ended. Raises ``OSError``, ``ValueError`` or
+        ``WireError``."""
+        spec = self.spec()
+        job = spec.config.job
+        if job is None or not (job.secrets or spec.config.secret):
+            return
+        config = dataclasses.replace(spec.config, secret="", job=dataclasses.replace(job, secrets={}))
+        files.write_json(self.file("config.json"), to_wire(config))
+        files.write_json(self.file("spec.json"), to_wire(dataclasses.replace(spec, config=config)))
+
+    def keep_record(self) -> None:
+        """Remove everything but the facts about the rank and its end. Its working directory is moved out first. Raises as
+        ``redact``."""
+        self.redact()
+        spec = self.spec()
+        if spec.config.job is not None and spec.config.job.files:
+            config = dataclasses.replace(spec.config, job=dataclasses.replace(spec.config.job, files=()))
+            files.write_json(self.file("spec.json"), to_wire(dataclasses.replace(spec, config=config)))
+        for path in self.path.iterdir():
+            if path.name not in _RECORD:
+                path.unlink()
+
 
 def check_id(id: RankId) -> None:
     """Raise ``ValueError`` for an id that would leave its place on disk."""
@@ -114,17 +146,32 @@ def create(ranks: Path, spec: LaunchSpec) -> RankDirectory:
 
 
 def remove(ranks: Path, id: RankId) -> None:
-    """Remove the directory of a rank: at once for a reader, then file by file. Raises ``OSError``."""
+    """Remove the directory of a rank: at once for a reader, then file by file. The working directory of a job takes longer,
+    and is removed in the background. Raises ``OSError``."""
+    move_work(ranks, id)
     leftover = ranks / (_GONE + str(id))
     shutil.rmtree(leftover, ignore_errors=True)
     (ranks / str(id)).rename(leftover)
     shutil.rmtree(leftover)
 
 
+def move_work(ranks: Path, id: RankId) -> None:
+    """Move the working directory of a job out of its rank's directory, if there is one, and remove it in the background.
+    Raises ``OSError``."""
+    work = ranks / str(id) / WORK
+    if work.is_dir() and not work.is_symlink():
+        moved = ranks / "{}{}-{}".format(_WORK_GONE, id, time.time_ns())
+        work.rename(moved)
+        working.remove(str(moved))
+
+
 def scan(ranks: Path) -> List[RankId]:
     """Return the ranks that have a directory, and clean up directories that a dead agent created or removed only partly."""
     found = []
     for path in sorted(ranks.iterdir()):
+        if path.name.startswith(_WORK_GONE):
+            working.remove(str(path))
+            continue
         if path.name.startswith((_MADE, _GONE)):
             shutil.rmtree(path, ignore_errors=True)
             continue

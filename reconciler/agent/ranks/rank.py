@@ -36,6 +36,8 @@ class Rank:
         self.state = ShimState(None, 0, 0.0, Progress(Phase.STARTING))
         self.vitals = Vitals()
         self.hearing = Hearing(lambda: host.ask_rank(self.socket))
+        self.pruned = False
+        """True if only its record is left."""
         self.own_ports = _own_ports(spec) if spec else None
         self.spare = spec is not None and spec.spare
         self.gone = Gone.UNKNOWN
@@ -85,6 +87,7 @@ class Rank:
             silent_seconds=round(self.vitals.silent_seconds, 1) if self.watched else 0.0,
             idle_seconds=round(self.vitals.idle_seconds, 1) if self.watched else 0.0,
             age_seconds=round(self.vitals.age_seconds, 1),
+            pruned=self.pruned,
             deaf_seconds=round(self.hearing.deaf_seconds, 1),
             step_tokens=progress.step_tokens,
             verbs=progress.verbs,

@@ -16,7 +16,8 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from reconciler.agent.host import Host
 from reconciler.agent.system.process import STOPPED
-from reconciler.wire.launch import Exit, ExitCode, LaunchSpec, Phase, RankId
+from reconciler.wire.codec import WireError
+from reconciler.wire.launch import JOB_PREFIX, Exit, ExitCode, LaunchSpec, Phase, RankId
 from reconciler.wire.node import Gone, Load, RankReport, ShimState, Terminate
 from reconciler.wire.shortage import explained
 
@@ -68,6 +69,7 @@ class Ranks:
         for id in self._host.ranks():
             rank = self._ranks[id] = Rank(id, self._host.spec(id), self._host)
             rank.state = self._host.state(id) or rank.state
+            rank.pruned = self._host.pruned(id)
             self._watch(rank)
 
     def reports(self) -> Tuple[RankReport, ...]:
@@ -196,10 +198,19 @@ class Ranks:
         if changed:
             self._on_change(True)
 
-    def forget(self, id: RankId) -> None:
-        """Remove the directory of a rank that has exited. Raises ``OSError``: then it is still known, and can be forgotten."""
+    def forget(self, id: RankId, keep_record: bool = False) -> None:
+        """Remove the directory of a rank that has exited. Raises ``OSError``: then it is still known, and can be forgotten.
+        ``keep_record``: only its output and working directory. Raises ``ValueError`` too if its spec cannot be read."""
         rank = self._ranks.get(id)
         if rank is None:
+            return
+        if keep_record:
+            try:
+                self._host.keep_record(id)
+            except WireError as error:
+                raise ValueError(str(error)) from None
+            rank.pruned = True
+            self._on_change(True)
             return
         self._host.remove(id, rank.socket)
         del self._ranks[id]
@@ -297,12 +308,20 @@ class Ranks:
             return
         loop = asyncio.get_event_loop()
         rank.ended_at = loop.time()
+        if rank.id.deployment.startswith(JOB_PREFIX):
+            self._redact(rank.id)
         if rank.own_ports is None:
             return  # its launch spec cannot be read
         rank.gone = Gone.PENDING
         task = loop.create_task(self._find_leftovers(rank), name="look at what {} left".format(rank.id))
         self._proving[rank.id] = task
         task.add_done_callback(lambda _: self._proving.pop(rank.id, None))
+
+    def _redact(self, id: RankId) -> None:
+        try:
+            self._host.redact(id)
+        except (OSError, ValueError, WireError) as error:
+            _log.warning("%s: its secrets cannot be removed: %s", id, error)
 
     async def _find_leftovers(self, rank: Rank) -> None:
         assert rank.state.exit is not None

@@ -29,7 +29,7 @@ from reconciler.wire.shortage import explained
 
 from . import child
 from .directory import RankDirectory
-from .log import RankLog, last_line
+from .log import SEGMENT_BYTES_MAX, SEGMENTS_KEPT, RankLog, last_line
 
 PUSH_SECONDS = 0.2
 """Shortest time between reports of steps and demand; phases and the end are reported at once."""
@@ -80,7 +80,7 @@ class Shim:
         self._standby = standby
         self._directory = directory
         self._held = held or directory
-        self._rank_log = RankLog(self._held.path)
+        self._rank_log = RankLog(self._held.path, _segment_bytes(self._held))
         self._lossy = False
         self._lines = Lines()
         self._peers: Set[Peer] = set()
@@ -318,6 +318,15 @@ class Standby(NamedTuple):
 
     program: child.Program
     child: child.Child
+
+
+def _segment_bytes(directory: RankDirectory) -> int:
+    """Return the length of a piece of the output. A job chooses how much of it is kept; the newest is."""
+    try:
+        job = directory.spec().config.job
+    except (OSError, ValueError, WireError):
+        job = None  # whoever starts the program reports it
+    return SEGMENT_BYTES_MAX if job is None else max(1, job.limits.output_bytes // SEGMENTS_KEPT)
 
 
 def read_program(directory: RankDirectory) -> child.Program:

@@ -41,10 +41,10 @@ class _Agents:
 
     tools: Tools
 
-    async def listed(self, node: NodeName, rank: RankId) -> Sequence[tuple[str, int]]:
+    async def listed(self, node: NodeName, rank: RankId) -> tuple[Sequence[tuple[str, int]], Sequence[str]]:
         link, _ = self.tools.links.link(node)
         found = await ask(self.tools, link, ListArtifacts(rank))
-        return [(file.path, file.size) for file in found.files]
+        return [(file.path, file.size) for file in found.files], found.problems
 
     async def piece(self, node: NodeName, rank: RankId, path: str, offset: int, bytes_max: int) -> bytes:
         link, _ = self.tools.links.link(node)

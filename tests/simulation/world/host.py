@@ -12,8 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reconciler.agent.ranks import directory
 from reconciler.agent.system.usage import Measured
+from reconciler.wire.codec import Refused
 from reconciler.wire.launch import LaunchSpec, RankId
-from reconciler.wire.node import FetchWeights, Gone, Log, ModelReport, NodeReport, ShimState, Terminate
+from reconciler.wire.node import (
+    FetchWeights,
+    Gone,
+    ListArtifacts,
+    Log,
+    ModelReport,
+    NodeReport,
+    ReadArtifact,
+    ShimState,
+    Terminate,
+)
 from reconciler.wire.repair import Repair, RepairReport
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 from reconciler.wire.weights import KeptWeights
@@ -164,6 +175,18 @@ class SimHost:
     def remove(self, id: RankId, socket: str) -> None:
         self._world.oracles.forgotten(self._machine, id)
         self._effect(f"remove the directory of {id}", partial(self._machine.disk.ranks.pop, id, None))
+
+    def keep_record(self, id: RankId) -> None:
+        self._effect(f"prune the directory of {id}", partial(self._machine.disk.pruned.add, id))
+
+    def pruned(self, id: RankId) -> bool:
+        return id in self._machine.disk.pruned
+
+    def redact(self, id: RankId) -> None:
+        """No secret is on a simulated disk."""
+
+    async def artifacts(self, request: ListArtifacts | ReadArtifact) -> Any:
+        return Refused("NotFound", "no simulated program leaves files")
 
     def spec(self, id: RankId) -> LaunchSpec | None:
         return self._machine.disk.ranks[id].spec

@@ -29,6 +29,8 @@ class Disk:
 
     token: int = 0
     ranks: dict[RankId, Files] = field(default_factory=dict)
+    pruned: set[RankId] = field(default_factory=set)
+    """The ranks of jobs of which only the record is left."""
     full: bool = False
 
 
