@@ -99,6 +99,9 @@ class Machine:
     def ranks(self) -> list[RankId]:
         return sorted(self.specs)
 
+    def pruned(self, id: RankId) -> bool:
+        return False
+
     def spec(self, id: RankId) -> LaunchSpec | None:
         return self.specs[id]
 
