@@ -16,5 +16,5 @@ def test_it_names_both_users() -> None:
     [("cluster", "root"), ("cluster", "ALL"), ("cluster", "%admin"), ("a,b", "jobs"), ("cluster", "a) ALL")],
 )
 def test_a_name_that_means_more_than_one_user_without_rights_is_refused(user: str, jobs_user: str) -> None:
-    with pytest.raises(ValueError, match="use|name a user"):
+    with pytest.raises(ValueError, match=r"use|name a user"):
         jobs_line(user, jobs_user)
