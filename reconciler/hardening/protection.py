@@ -23,6 +23,7 @@ def body(world: World, name: NodeName, own_user: str) -> answers.Protection:
     return {
         "commands": [{"argv": list(each.argv), "why": each.why} for each in rights.commands],
         "unknown": list(rights.unknown),
+        "jobs_user": rights.jobs_user,
         "system": wanted.system,
         "firewall": {
             "file": writer.FILE if writer else "",

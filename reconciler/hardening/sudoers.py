@@ -29,6 +29,17 @@ def lines(user: str, commands: Sequence[RootCommand]) -> tuple[str, ...]:
     return tuple(f"{who} ALL=(root) NOPASSWD: {what}" for each in commands for what in allowed(each))
 
 
+def jobs_line(user: str, jobs_user: str) -> str:
+    """Return the line with which a user may run programs of jobs as ``jobs_user``. Raises as ``lines``; for root too."""
+    for name in (user, jobs_user):
+        if not _USER.fullmatch(name) or name == "ALL":
+            raise ValueError(f"the user name {name!r} cannot stand in a sudoers line: use another user")
+    if jobs_user == "root":
+        raise ValueError("jobs do not run as root: name a user without rights in spec.jobs.allow.user")
+    who, other = (name.replace("\\", "\\\\") for name in (user, jobs_user))
+    return f"{who} ALL=({other}) NOPASSWD: ALL"
+
+
 def allowed(command: RootCommand) -> Iterator[str]:
     """Yield the part of a line that names a command, for each possible path of its tool."""
     tool, *words = command.argv

@@ -79,8 +79,7 @@ class Tree:
         self._own_user = own_user
         self._before = {each.pid for each in processes()} if own_user else set()
         self._seen: Set[int] = set()
-        if _LINUX:
-            become_subreaper()
+        become_subreaper()
 
     def look(self) -> List[int]:
         """Return all living members now."""
@@ -127,7 +126,9 @@ class Tree:
 
 
 def become_subreaper() -> None:
-    """Make this process the parent of descendants whose parent ends."""
+    """Make this process the parent of descendants whose parent ends, on Linux."""
+    if not _LINUX:
+        return
     import ctypes
 
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

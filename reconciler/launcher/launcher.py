@@ -14,7 +14,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Set, Tuple
 from reconciler.wire.job_user import name_of
 from reconciler.wire.launch import ExitCode, MpiConfig, Phase
 
-from . import environment, mpi, remote
+from . import environment, keeper, mpi, remote
 from .calls import Calls, carry_out
 from .config import OWN_FOLDERS, Launch, read_config
 from .ending import RankEnd, Terminated, describe, end_like
@@ -33,6 +33,7 @@ def live(config_path: str, progress_descriptor: Optional[int]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # this process holds secrets, and may end by a signal
     try:
         launch = read_config(config_path)
+        keeper.become_subreaper()  # of what is left if a program kills its keeper
         status, problem = asyncio.run(Launcher(launch, progress).run())
     except RankEnd as end:
         _say(end.sentence)

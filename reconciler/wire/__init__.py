@@ -16,12 +16,14 @@ module             conversation
 ``repair``         controller and agent: changing the machine's settings
 ``weights``        agent and fetcher: weights that a node fetches
 ``group``          rank 0 and the other ranks of its group
+``gang``           the launchers of a job's ranks
 ``admin``          command line and controller
 ``answers``        the types of the controller's answers to command line and console
 ``objects``        the types of the objects in these answers
 ``handover``       a gateway and its successor
 ``paths``          the sockets of a node
 ``file_identity``  whether a lock, socket or folder was replaced
+``job_user``       starting a process as the user of jobs
 ``log_lines``      the beginning of log lines
 ``shortage``       the resource that a failed system call lacked
 ``supervision``    the acts of `up` on services, for the controller

@@ -597,6 +597,8 @@ class Protection(TypedDict):
     """The commands that sudo should allow there."""
     unknown: list[str]
     """Facts that are missing to know all of them."""
+    jobs_user: NotRequired[str]
+    """The user as whom programs of jobs should be run there; empty for none. Older controllers leave it out."""
     system: str
     """As ``uname -s`` prints it."""
     firewall: Firewall

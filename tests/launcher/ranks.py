@@ -158,6 +158,9 @@ class Launchers:
     folder: Path
     started: list[Started] = field(default_factory=list)
     python: str = sys.executable
+    code: Path = ROOT
+    owner: int | None = None
+    """The user that runs the launchers; ``prefix`` makes it so."""
 
     def start(
         self, of: RankConfig, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
@@ -166,6 +169,9 @@ class Launchers:
         directory.mkdir(0o700)
         path = directory / "config.json"
         path.write_text(json.dumps(to_wire(of)))
+        if self.owner is not None:
+            for each in (directory, path):
+                os.chown(each, self.owner, self.owner)
         progress, given = os.pipe()
         process = subprocess.Popen(
             [*prefix, self.python, "-m", "reconciler.launcher"],
@@ -176,7 +182,7 @@ class Launchers:
             env={
                 "PATH": os.environ["PATH"],
                 "HOME": str(self.folder),
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": str(self.code),
                 "RECONCILER_RANK_CONFIG": str(path),
                 "RECONCILER_PROGRESS_FD": str(given),
                 **(env or {}),

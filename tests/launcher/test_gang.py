@@ -55,7 +55,6 @@ print(json.dumps([group.rank(), group.size(), total.item()]))
 
 
 def test_a_script_of_mlx_finds_its_ring(launchers: Launchers) -> None:
-    pytest.importorskip("mlx.core")
     ranks = gang(launchers, script(RING), script(RING))
 
     assert [rank.end() for rank in ranks] == [0, 0], [rank.text for rank in ranks]

@@ -55,6 +55,8 @@ class RootCommands:
     commands: tuple[RootCommand, ...]
     unknown: tuple[str, ...] = ()
     """Why some commands are not known yet, for people."""
+    jobs_user: str = ""
+    """The user as whom the agent's user runs programs of jobs; empty for none."""
 
 
 def needed(world: World, name: NodeName) -> RootCommands:
@@ -73,7 +75,8 @@ def needed(world: World, name: NodeName) -> RootCommands:
                 found.append(RootCommand(settings.update_itself(value), "whether macOS updates itself"))
     if spec.repair.reboot:
         found.append(RootCommand(RESTART, "restart it"))
-    return RootCommands(tuple({each.argv: each for each in found}.values()), tuple(unknown))
+    jobs_user = "" if spec.jobs == "deny" else spec.jobs.allow.user or ""
+    return RootCommands(tuple({each.argv: each for each in found}.values()), tuple(unknown), jobs_user)
 
 
 def _network(world: World, name: NodeName, unknown: list[str]) -> Iterator[RootCommand]:

@@ -332,7 +332,7 @@ def _of_sudo(found: Profile, seen: Survey, allowed: Rights | None) -> Sequence[N
         return (Note(f"{text}, then run this again"),) if found.system == "Darwin" else ()
     wrong = tuple(rights.texts(found.user, allowed))
     wanted = rights.lines(found.user, allowed)
-    if not (allowed.refused or allowed.excess) or not wanted:
+    if not (allowed.refused or allowed.excess or allowed.jobs_refused) or not wanted:
         return tuple(Note(text) for text in wrong)
     put = f"put these lines there, in place of all in it, with: sudo visudo -f {sudoers.FILE}"
     return (Note("; ".join((*wrong, put)), "\n     ".join(wanted)),)

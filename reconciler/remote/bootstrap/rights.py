@@ -37,6 +37,8 @@ class Rights:
     """Needed commands that are not allowed."""
     excess: tuple[str, ...] = ()
     """Allowed commands that must not be, as they would be typed."""
+    jobs_refused: bool = False
+    """True if the user may not run programs as the user of jobs."""
 
 
 def question(needed: RootCommands) -> tuple[str, ...]:
@@ -47,6 +49,9 @@ def question(needed: RootCommands) -> tuple[str, ...]:
         for number, (tool, *words) in enumerate(tried)
         for path in PATHS[tool]
     ]
+    if needed.jobs_user:
+        asked = f"sudo -n -l -u {shlex.quote(needed.jobs_user)} /bin/sh >/dev/null 2>&1"
+        lines.append(f"{asked} && echo {MARK} allows {len(tried)}")
     return ("/bin/sh", "-c", "\n".join(("PATH=$PATH:/usr/bin:/bin", *lines, ":")), "rights")
 
 
@@ -55,19 +60,24 @@ def answer(needed: RootCommands, text: str) -> Rights:
     first = len(needed.commands)
     refused = tuple(each for number, each in enumerate(needed.commands) if number not in allowed)
     excess = tuple(" ".join(argv) for number, argv in enumerate(TOO_MUCH, first) if number in allowed)
-    return Rights(needed, refused, excess)
+    jobs_refused = bool(needed.jobs_user) and first + len(TOO_MUCH) not in allowed
+    return Rights(needed, refused, excess, jobs_refused)
 
 
 def lines(user: str, rights: Rights) -> tuple[str, ...]:
     """Return all lines that the file should have; none if no line can have the user's name."""
     try:
-        return sudoers.lines(user, rights.needed.commands)
+        jobs_user = rights.needed.jobs_user
+        for_jobs = (sudoers.jobs_line(user, jobs_user),) if jobs_user else ()
+        return (*sudoers.lines(user, rights.needed.commands), *for_jobs)
     except ValueError:
         return ()
 
 
 def texts(user: str, rights: Rights) -> Iterator[str]:
     """Yield the faults, for people; nothing if sudo allows exactly the needed commands."""
+    if rights.jobs_refused:
+        yield f"sudo does not allow {user} to run the programs of jobs as {rights.needed.jobs_user}"
     if rights.refused and not lines(user, rights):
         yield f"no sudoers line can name the user {user!r}: have another user run the agent"
     elif rights.refused:

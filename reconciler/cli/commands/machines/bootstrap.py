@@ -86,7 +86,7 @@ def _needed(settings: Settings, name: str) -> RootCommands | None:
     except (Refused, Unreachable):
         return None
     commands = (RootCommand(tuple(each["argv"]), each["why"]) for each in body["commands"])
-    return RootCommands(tuple(commands), tuple(body["unknown"]))
+    return RootCommands(tuple(commands), tuple(body["unknown"]), body.get("jobs_user", ""))
 
 
 @click.command()
