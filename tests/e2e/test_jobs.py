@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .cluster import HEADER, MODEL, Cluster, cluster, deployment
+from .cluster import HEADER, MODEL, ROOT, Cluster, cluster, deployment
 
 pytestmark = [pytest.mark.e2e]
 
@@ -155,3 +155,20 @@ def test_a_job_takes_the_nodes_of_a_preemptible_deployment_and_gives_them_back(
     reasons = [event["reason"] for event in two.events()]
     assert "AttemptEnded" in reasons
     assert two.deployments()["tiny"]["readyReplicas"] == 1
+
+
+@pytest.mark.needs("mpirun", "hpcc")
+def test_hpcc_runs_through_mpi_and_its_figures_come_home(two: Cluster, tmp_path: Path) -> None:
+    """With the least figures of each of its tests: it is about the way, and not about speed."""
+    lines = (ROOT / "examples" / "jobs" / "jobs" / "hpccinf.txt").read_text().splitlines()
+    lines[5], lines[7], lines[10], lines[11] = "200 Ns", "40 NBs", "1 Ps", "2 Qs"
+    program = "{mpi: {command: [hpcc]}}"
+    spec = {"program": program, "files": "[jobs/hpccinf.txt]", "artifacts": "[hpccoutf.txt]"}
+    spec |= {"env": '{OMP_NUM_THREADS: "1", OPENBLAS_NUM_THREADS: "1"}', "backoffLimit": 0}
+    apply(two, tmp_path, {"jobs/hpccinf.txt": "\n".join(lines) + "\n", "jobs/hpcc.yaml": job("hpcc", **spec)})
+    two.run("wait", "job/hpcc", "--timeout", "110s")
+    two.wait("the artifacts", lambda: run_of(two, "hpcc")["artifacts"]["state"] == "fetched")
+    found = two.run("artifacts", "job/hpcc", "--rank", "0", "--cat", "hpccoutf.txt").stdout
+    assert "Success=1" in found
+    assert "HPL_Tflops=" in found
+    two.wait_settled()
