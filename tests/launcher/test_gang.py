@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.planning.context.membership import certificate
 from reconciler.wire.launch import ExitCode, JobConfig, Phase
-from tests.launcher.ranks import Launchers, Started, config, script
+from tests.launcher.ranks import WAIT_SECONDS, Launchers, Started, config, script
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.processes
@@ -143,6 +143,17 @@ def test_a_rank_that_is_ended_while_it_waits_has_not_succeeded(launchers: Launch
     assert not rank.program
 
 
+def call(port: int) -> socket.socket:
+    """Connect as soon as rank 0 listens."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=10)
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
 def test_strangers_are_shown_out_and_disturb_nobody(launchers: Launchers) -> None:
     port, other, third = free_ports(3)
     addresses = [f"127.0.0.1:{other}", f"127.0.0.1:{third}"]
@@ -150,7 +161,7 @@ def test_strangers_are_shown_out_and_disturb_nobody(launchers: Launchers) -> Non
     first.wait_for_phase(Phase.RENDEZVOUS)
     strangers = []
     for content in [b"", b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01" + b"x" * 40_000, *[b""] * 100]:
-        stranger = socket.create_connection(("127.0.0.1", port), timeout=10)
+        stranger = call(port)
         stranger.sendall(content)
         strangers.append(stranger)
     impostor = launchers.start(
@@ -164,7 +175,7 @@ def test_strangers_are_shown_out_and_disturb_nobody(launchers: Launchers) -> Non
         )
     )
     assert impostor.end() == ExitCode.RENDEZVOUS
-    assert "ran" not in impostor.text
+    assert "ran\n" not in impostor.text
 
     launchers.folder /= "second"
     launchers.folder.mkdir()
@@ -185,7 +196,7 @@ def test_nobody_without_a_certificate_comes_past_the_handshake(launchers: Launch
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
 
-    plain = socket.create_connection(("127.0.0.1", port), timeout=10)
+    plain = call(port)
     with context.wrap_socket(plain) as sealed:
         assert _answer(sealed) == b""
 

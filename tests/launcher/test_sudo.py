@@ -39,9 +39,9 @@ def folder() -> Iterator[Path]:
     subprocess.run(["chmod", "-R", "a+rX", str(made)], check=True)
     yield made
     shutil.rmtree(made)
-    for rank in ("job_bench.0.1.0",):
-        place = job_place(str(made / rank), USER, pwd.getpwnam(AGENT).pw_uid)
-        shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(
+        job_place(str(made / "job_bench.0.1.0"), USER, pwd.getpwnam(AGENT).pw_uid), ignore_errors=True
+    )
 
 
 def run(folder: Path, launchers: Launchers, body: str, sudoers: str = SUDOERS, **given: object) -> Started:
