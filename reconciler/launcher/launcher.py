@@ -155,8 +155,8 @@ class Launcher:
             raise
 
     async def _stop(self, work: asyncio.Task[int]) -> int:
-        """End the program because of an interruption. Return its status if it was asked to end and has ended; else raise
-        the interruption."""
+        """End the program because of an interruption. Return its status if it was asked to end and has ended, but never 0:
+        a program that ends in order when it is asked to has not completed. Else raise the interruption."""
         reason = self._interruption.exception()
         assert reason is not None
         if self._status is not None:  # only the others were waited for
@@ -168,5 +168,5 @@ class Launcher:
         orphaned = isinstance(reason, RankEnd) and reason.code == ExitCode.ORPHANED
         status = await self._keeping.end(0.0 if orphaned else self._launch.job.grace_seconds)
         if isinstance(reason, Terminated) and status is not None:
-            return status
+            return status or TERMINATED
         raise reason

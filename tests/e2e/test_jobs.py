@@ -164,7 +164,7 @@ def test_hpcc_runs_through_mpi_and_its_figures_come_home(two: Cluster, tmp_path:
     lines[5], lines[7], lines[10], lines[11] = "200 Ns", "40 NBs", "1 Ps", "2 Qs"
     program = "{mpi: {command: [hpcc]}}"
     spec = {"program": program, "files": "[jobs/hpccinf.txt]", "artifacts": "[hpccoutf.txt]"}
-    spec |= {"env": '{OMP_NUM_THREADS: "1", OPENBLAS_NUM_THREADS: "1"}', "backoffLimit": 0}
+    spec |= {"env": '{OMP_NUM_THREADS: "1", OPENBLAS_NUM_THREADS: "1"}', "backoffLimit": "0"}
     apply(two, tmp_path, {"jobs/hpccinf.txt": "\n".join(lines) + "\n", "jobs/hpcc.yaml": job("hpcc", **spec)})
     two.run("wait", "job/hpcc", "--timeout", "110s")
     two.wait("the artifacts", lambda: run_of(two, "hpcc")["artifacts"]["state"] == "fetched")

@@ -97,14 +97,17 @@ def test_the_files_of_a_job_are_in_its_directory(launchers: Launchers) -> None:
     assert stat.S_IMODE((rank.work / "data").stat().st_mode) == 0o600
 
 
-def test_a_program_is_asked_to_end_and_may_end_in_order(launchers: Launchers) -> None:
-    body = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(3))\nprint('up')\ntime.sleep(600)"
+@pytest.mark.parametrize(("status", "seen"), [(3, 3), (0, -signal.SIGTERM)])
+def test_a_program_is_asked_to_end_and_may_end_in_order_but_has_not_completed(
+    launchers: Launchers, status: int, seen: int
+) -> None:
+    body = f"import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit({status}))\nprint('up')\ntime.sleep(600)"
     rank = launchers.run(script(body))
     rank.wait_for("up")
 
     rank.terminate()
 
-    assert rank.end() == 3
+    assert rank.end() == seen
     assert rank.program
     assert rank.phases()[-1] == Phase.DRAINING
 

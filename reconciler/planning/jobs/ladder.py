@@ -58,6 +58,8 @@ BACK_OFF_SECONDS_MAX = 360.0
 """The wait before another attempt, doubled with each that has failed, as the Job controller of Kubernetes has it."""
 NODE_LOSSES_MAX = 2
 """Nodes that are lost while a run is on them; after that, the run counts as the cause."""
+LAUNCHER_SECONDS = 3.0
+"""Time for a launcher to end, in addition to the grace that it gives its program."""
 CONTINUED_SECONDS = 120.0
 """How long a continuation of a stopped rank counts."""
 OWN_DEADLINE_SECONDS = 86_400.0
@@ -163,7 +165,8 @@ def leaving(view: RunView) -> Leave | None:
 def _leave(view: RunView, leave: Leave) -> Decision:
     """End the ranks in order, and then the attempt."""
     if view.alive:
-        grace = view.job.spec.grace_period if view.job is not None else SHUTDOWN_SECONDS
+        own = view.job.spec.grace_period if view.job is not None else SHUTDOWN_SECONDS
+        grace = own + LAUNCHER_SECONDS
         return end(view, view.alive, grace, leave.text)
     return _end_attempt(view, leave) if view.record is not None else NOTHING
 

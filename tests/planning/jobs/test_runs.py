@@ -201,7 +201,7 @@ def test_a_run_that_is_over_its_deadline_ends_in_order_and_has_failed() -> None:
     assert not world.plan().steps
     world.now += 1
     world.settle()
-    assert {step.grace_seconds for step in world.done(StopRank)} == {7.0}
+    assert {step.grace_seconds for step in world.done(StopRank)} == {10.0}
     ended = run_of(world).ended
     assert ended is not None
     assert (ended.result, ended.reason) == (RunResult.FAILED, RunReason.DEADLINE)
