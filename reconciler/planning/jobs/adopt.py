@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from reconciler.planning.context.decision import NOTHING, Decision
+from reconciler.errors import few_names
+from reconciler.planning.context.decision import NOTHING, Decision, wait
+from reconciler.planning.context.lost_nodes import unreported
 from reconciler.planning.context.world import World
-from reconciler.state import GroupRecord, JobName, ObservedRank, RunId
+from reconciler.state import GroupRecord, JobName, ObservedRank, RunId, WaitingFor
 from reconciler.state.job_steps import CreateRun
-from reconciler.state.jobs import AttemptEnd, RankEnd, Run, RunAttempt
+from reconciler.state.jobs import AttemptEnd, RankEnd, RunAttempt
+
+from .history import History
 
 
 def unknown(world: World, name: JobName) -> list[RunId]:
@@ -28,16 +32,20 @@ def unknown(world: World, name: JobName) -> list[RunId]:
 
 def adopt(world: World, run: RunId) -> Decision:
     """Write a run that nodes know, and its attempt if all of its ranks are known; later rules judge how it ended."""
-    if not all(world.seen_since_last_write(rank.node) for rank in world.observed.ranks_of(run)):
+    seen = world.observed.ranks_of(run)
+    if not all(world.seen_since_last_write(rank.node) for rank in seen):
         return NOTHING
-    ranks = _newest(world.observed.ranks_of(run))
+    ranks = _newest(seen)
     first = ranks[0].report
-    begun = min(rank.report.started_at - rank.skew_seconds for rank in ranks)
-    found = Run(run, first.group, begun, started_at=begun)
+    begun = _begun(ranks)
+    history = History.parse(first.formed_for) or History(begun)
+    found = history.run(run, first.group, first.id.epoch)
     why = f"nodes know of it, and the store does not: {', '.join(rank.title for rank in ranks)}"
-    if [rank.report.id.rank for rank in ranks] == list(range(first.size)) and first.port:
-        group = _group(world, run, ranks, begun)
-        return Decision(steps=(CreateRun(found, why, group),))
+    if (known := group(world, run, seen)) is not None:
+        return Decision(steps=(CreateRun(found, why, known),))
+    if silent := world.once(unreported):
+        text = f"{run}: no answer yet from {few_names(silent)}, which may know the other ranks of its attempt"
+        return wait(run.key, WaitingFor.AGENT, text)
     attempt = RunAttempt(
         first.id.epoch,
         begun,
@@ -47,23 +55,18 @@ def adopt(world: World, run: RunId) -> Decision:
         tuple(RankEnd(rank.node, rank.report.exit) for rank in ranks),
         first.transport,
     )
-    return Decision(steps=(CreateRun(replace(found, attempts=(attempt,)), why),))
+    return Decision(steps=(CreateRun(replace(found, attempts=(*found.attempts, attempt)), why),))
 
 
-def _newest(ranks: Iterable[ObservedRank]) -> list[ObservedRank]:
-    """Return the ranks of the newest attempt, in order. Of two with one number, the living one counts."""
-    ranks = tuple(ranks)
-    newest = max(rank.report.id.epoch for rank in ranks)
-    by_number: dict[int, ObservedRank] = {}
-    for rank in sorted(ranks, key=lambda each: each.alive):
-        if rank.report.id.epoch == newest:
-            by_number[rank.report.id.rank] = rank
-    return [by_number[number] for number in sorted(by_number)]
-
-
-def _group(world: World, run: RunId, ranks: Sequence[ObservedRank], begun: float) -> GroupRecord:
+def group(world: World, run: RunId, seen: Iterable[ObservedRank]) -> GroupRecord | None:
+    """Return the record of the newest attempt among these ranks; None unless nodes know all of its ranks."""
+    ranks = _newest(seen)
+    if not ranks:
+        return None
     first, needs = ranks[0].report, tuple(rank.report.memory_bytes for rank in ranks)
-    members = tuple(rank.node for rank in ranks)
+    if [rank.report.id.rank for rank in ranks] != list(range(first.size)) or not first.port:
+        return None
+    history, members = History.parse(first.formed_for), tuple(rank.node for rank in ranks)
     return GroupRecord(
         workload=run,
         epoch=first.id.epoch,
@@ -71,9 +74,24 @@ def _group(world: World, run: RunId, ranks: Sequence[ObservedRank], begun: float
         port=first.port,
         secret="",
         fingerprint=first.group,
-        created_at=begun,
+        created_at=_begun(ranks),
         rank_bytes=max(needs),
         needs=needs if len(set(needs)) > 1 else (),
         transport=first.transport,
-        boots=tuple(world.boot(name) for name in members),
+        boots=history.boots if history else tuple(world.boot(name) for name in members),
     )
+
+
+def _newest(seen: Iterable[ObservedRank]) -> list[ObservedRank]:
+    """Return the ranks of the newest attempt, in order. Of two with one number, the living one counts."""
+    ranks = tuple(seen)
+    newest = max((rank.report.id.epoch for rank in ranks), default=0)
+    by_number: dict[int, ObservedRank] = {}
+    for rank in sorted(ranks, key=lambda each: each.alive):
+        if rank.report.id.epoch == newest:
+            by_number[rank.report.id.rank] = rank
+    return [by_number[number] for number in sorted(by_number)]
+
+
+def _begun(ranks: Sequence[ObservedRank]) -> float:
+    return min(rank.report.started_at - rank.skew_seconds for rank in ranks)

@@ -22,6 +22,7 @@ from reconciler.planning.transport import fallback
 from reconciler.planning.transport.fallback import Wiring
 from reconciler.resources import Job
 from reconciler.state import (
+    AdoptGroup,
     AllocateEpoch,
     Cause,
     GroupRecord,
@@ -49,7 +50,7 @@ from reconciler.state.jobs import (
 )
 from reconciler.wire.launch import Phase
 
-from . import launch, schedule
+from . import adopt, launch, schedule
 from .place import Place, choose
 from .view import RunView
 
@@ -100,6 +101,18 @@ def _not_observed(view: RunView) -> Decision | None:
 
 def _stopped(view: RunView) -> Decision | None:
     return stalls.continue_stopped(view, CONTINUED_SECONDS)
+
+
+def _unrecorded(view: RunView) -> Decision | None:
+    """Adopt the attempt in progress if nodes know it, and the store knows the run alone."""
+    if view.record is not None:
+        return None
+    known = max((each.epoch for each in view.run.attempts), default=0)
+    later = [rank for rank in view.ranks if rank.report.id.epoch > known]
+    found = adopt.group(view.world, view.id, later)
+    if found is None or found.epoch < view.world.memory.last_epochs.get(view.id, 0):
+        return None
+    return Decision(steps=(AdoptGroup(view.id, found),))
 
 
 def _completed(view: RunView) -> Decision | None:
@@ -351,7 +364,7 @@ def _start(view: RunView, job: Job, record: GroupRecord, rank: int, wiring: Wiri
     node, report = view.world.desired.nodes.get(name), view.world.node(name).report
     if node is None or report is None or not view.world.reached(name):
         return None
-    spec = launch.launch(record, rank, job, node, report, wiring)
+    spec = launch.launch(view.run, record, rank, job, node, report, wiring)
     return StartRank(view.id, name, spec, tuple(sorted(job.spec.secrets.items())))
 
 
@@ -417,6 +430,9 @@ LADDER: tuple[Rule, ...] = (
         " waited for",
     ),
     Rule(_stopped, "a rank that is merely stopped is continued, but not for ever"),
+    Rule(
+        _unrecorded, "an attempt that nodes know and the store has lost is adopted, and judged like any other"
+    ),
     Rule(_completed, "an attempt whose ranks have all ended with 0 has succeeded, and so has the run"),
     Rule(
         _left,
