@@ -29,7 +29,7 @@ from reconciler.wire.node import ShimState
 
 _JSON_BYTES_MAX = 1024 * 1024
 _MADE, _GONE = ".new-", ".gone-"
-_DEPLOYMENT = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
+_NAME = re.compile(r"(job_)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
 
 
 class Owner:
@@ -91,7 +91,7 @@ class RankDirectory:
 
 def check_id(id: RankId) -> None:
     """Raise ``ValueError`` for an id that would leave its place on disk."""
-    if not _DEPLOYMENT.match(id.deployment) or ".." in id.deployment:
+    if not _NAME.match(id.deployment) or ".." in id.deployment:
         raise ValueError(
             "deployment {!r}: expected lower-case letters, digits, - and .".format(id.deployment)
         )
