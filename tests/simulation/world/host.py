@@ -165,6 +165,14 @@ class SimHost:
         self._world.oracles.forgotten(self._machine, id)
         self._effect(f"remove the directory of {id}", partial(self._machine.disk.ranks.pop, id, None))
 
+    def prune(self, id: RankId) -> None:
+        """Leave nothing but the record of a rank of a job."""
+        if id in self._machine.disk.ranks:
+            self._effect(f"prune the directory of {id}", partial(self._machine.disk.pruned.add, id))
+
+    def pruned(self, id: RankId) -> bool:
+        return id in self._machine.disk.pruned
+
     def spec(self, id: RankId) -> LaunchSpec | None:
         return self._machine.disk.ranks[id].spec
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reconciler.agent.server import Agent
 from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
 from reconciler.state import MachineFacts, PortFacts, WorkloadId
 from reconciler.wire.launch import RankId
+from reconciler.wire.node import Done, ForgetRank, NodeReport, Observe
 
 from .host import SimHost
 from .loop import Process
@@ -29,6 +30,8 @@ class Disk:
 
     token: int = 0
     ranks: dict[RankId, Files] = field(default_factory=dict)
+    pruned: set[RankId] = field(default_factory=set)
+    """The ranks of jobs of which only the record is left."""
     full: bool = False
 
 
@@ -121,6 +124,7 @@ class Machine:
         """Everything that runs ends at once; the disk stays."""
         self.world.note(f"{self.name} loses its power")
         self.up = False
+        self.world.oracles.jobs.machine_lost(self)
         if self.agent is not None:
             self.agent.die()
         self.repairs.power_off()
@@ -151,6 +155,24 @@ class Machine:
                 link.reset()
 
 
+class SimAgent(Agent):
+    """The product's agent, which keeps records of ranks of jobs as the disk of a simulated machine does."""
+
+    _host: SimHost
+
+    def _forget(self, message: ForgetRank) -> Any:
+        if not message.keep_record:
+            return super()._forget(message)
+        self._host.prune(message.id)
+        self._changed(True)
+        return Done(self._sequence)
+
+    def _observe(self, message: Observe) -> NodeReport:
+        report = super()._observe(message)
+        ranks = (replace(rank, pruned=self._host.pruned(rank.id)) for rank in report.ranks)
+        return replace(report, ranks=tuple(ranks))
+
+
 class AgentProcess:
     """The product's agent, running on a simulated machine."""
 
@@ -170,7 +192,7 @@ class AgentProcess:
         world.loop.spawn(self.process, self._run(), "agent")
 
     async def _run(self) -> None:
-        self.agent = Agent(self.machine.world.loop, self.host)
+        self.agent = SimAgent(self.machine.world.loop, self.host)
         looking = self.agent.adopt_ranks()
         self.agent.ranks.look_seconds = self.machine.world.pace.look_seconds
         self.agent.inquire()
