@@ -15,14 +15,14 @@ from reconciler.planning.context.lost_nodes import unreported
 from reconciler.planning.context.world import World
 from reconciler.state import GroupRecord, JobName, ObservedRank, RunId, WaitingFor
 from reconciler.state.job_steps import CreateRun
-from reconciler.state.jobs import AttemptEnd, RankEnd, RunAttempt
+from reconciler.state.jobs import AttemptEnd, RankEnd, Run, RunAttempt
 
 from .history import History
 
 
 def unknown(world: World, name: JobName) -> list[RunId]:
-    """List the runs of a job that nodes have ranks of and the store does not know, oldest first."""
-    seen = {rank.workload for rank in world.observed.ranks()}
+    """List the runs of a job that nodes have ranks of, or that have a group, and that the store does not know, oldest first."""
+    seen = {rank.workload for rank in world.observed.ranks()} | world.memory.groups.keys()
     return sorted(
         each
         for each in seen
@@ -35,6 +35,11 @@ def adopt(world: World, run: RunId) -> Decision:
     seen = world.observed.ranks_of(run)
     if not all(world.seen_since_last_write(rank.node) for rank in seen):
         return NOTHING
+    record = world.memory.groups.get(run)
+    if record is not None:
+        return Decision(
+            steps=(CreateRun(_of_group(world, record, run), "its group is known, and it is not"),)
+        )
     ranks = _newest(seen)
     first = ranks[0].report
     begun = _begun(ranks)
@@ -56,6 +61,13 @@ def adopt(world: World, run: RunId) -> Decision:
         first.transport,
     )
     return Decision(steps=(CreateRun(replace(found, attempts=(*found.attempts, attempt)), why),))
+
+
+def _of_group(world: World, record: GroupRecord, run: RunId) -> Run:
+    """Return the run of an attempt that the store knows."""
+    texts = (rank.report.formed_for for rank in world.observed.group(record).values())
+    history = next(filter(None, map(History.parse, texts)), History(record.created_at))
+    return history.run(run, record.fingerprint, record.epoch)
 
 
 def group(world: World, run: RunId, seen: Iterable[ObservedRank]) -> GroupRecord | None:

@@ -119,6 +119,20 @@ def test_an_attempt_is_adopted_whose_group_alone_the_store_has_lost() -> None:
     assert ended.reason is RunReason.COMPLETED
 
 
+def test_a_group_whose_run_the_store_has_lost_keeps_its_nodes_for_it() -> None:
+    for begun in (False, True):
+        world = started() if begun else World([worker("node-a"), worker("node-b"), job("hpl", nodes=2)])
+        while RUN not in world.groups:
+            world.act()
+        kept = world.groups[RUN]
+        world.runs.clear()
+        world.settle()
+        assert world.groups[RUN] == kept
+        assert set(world.runs) == {RUN}
+        assert len(ranks(world)) == 2
+        assert not world.done(StopRank)
+
+
 def test_nodes_that_have_not_answered_yet_may_know_the_other_ranks_of_an_attempt() -> None:
     world = started()
     kept = ranks(world)

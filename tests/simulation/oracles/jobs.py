@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from reconciler.resources import Job, ModelDeployment
@@ -211,30 +211,31 @@ class Jobs:
             return False
         return any(nodes is None or not set(on).isdisjoint(nodes) for on in self._taking(workload))
 
-    def _taking(self, replica: ReplicaId) -> list[tuple[str, ...]]:
-        """The nodes of each run that may take those of a replica, by the manifests of now or of a moment ago."""
-        commits = self._world.commits[-2:]
-        found = []
-        for manifests in commits:
+    def _taking(self, replica: ReplicaId) -> Iterator[Collection[str]]:
+        """Yield the nodes of each run that may take those of a replica, by the manifests of now or of a moment ago; all
+        nodes, if a run has none yet."""
+        for manifests in self._world.commits[-2:]:
             deployments = [
-                m
+                m.spec
                 for m in manifests
                 if isinstance(m, ModelDeployment) and m.metadata.name == replica.deployment
             ]
-            for run, nodes in self._groups.items():
-                for m in manifests:
-                    if (
-                        isinstance(m, Job)
-                        and isinstance(run, RunId)
-                        and m.metadata.name == run.job
-                        and m.spec.preempt
-                    ):
-                        found += [
-                            nodes
-                            for each in deployments
-                            if each.spec.preemptible and each.spec.priority < m.spec.priority
-                        ]
-        return found
+            lowest = min((spec.priority for spec in deployments if spec.preemptible), default=None)
+            for m in manifests:
+                if isinstance(m, Job) and m.spec.preempt and lowest is not None and lowest < m.spec.priority:
+                    yield from self._nodes_of(JobName(m.metadata.name), fingerprint(m))
+
+    def _nodes_of(self, name: JobName, mark: str) -> Iterator[Collection[str]]:
+        """Yield the nodes of the runs of a job; all nodes, if a run is to be placed."""
+        placed = [nodes for run, nodes in self._groups.items() if isinstance(run, RunId) and run.job == name]
+        runs = [run for run in self._runs.values() if run.id.job == name and run.fingerprint == mark]
+        yield from placed
+        if not placed and not all(run.ended for run in runs) or not runs:
+            yield self._world.machines.keys()
+
+    def holds_up(self, workload: WorkloadId) -> bool:
+        """Whether a replica without a group may wait for nodes that a run has."""
+        return workload not in self._groups and any(isinstance(each, RunId) for each in self._groups)
 
     # --- what is written -----------------------------------------------------------------------
 

@@ -50,7 +50,8 @@ class Service:
         self._known = (self._known | served) & expected
         self._out = {replica: since for replica, since in self._out.items() if replica in expected}
         for replica in sorted(self._known):
-            if replica not in served and world.oracles.jobs.displaces(replica):
+            jobs = world.oracles.jobs
+            if replica not in served and (jobs.displaces(replica) or jobs.holds_up(replica)):
                 self._out[replica] = now  # for a job, until its run has ended
             elif replica not in served:
                 self._out.setdefault(replica, now)
