@@ -15,9 +15,10 @@ from reconciler.planning.context.lost_nodes import unreported
 from reconciler.planning.context.world import World
 from reconciler.state import GroupRecord, JobName, ObservedRank, RunId, WaitingFor
 from reconciler.state.job_steps import CreateRun
-from reconciler.state.jobs import AttemptEnd, RankEnd, Run, RunAttempt
+from reconciler.state.jobs import AttemptEnd, RankEnd, Run, RunAttempt, RunEnd, RunReason, RunResult
 
 from .history import History
+from .verdict import verdict
 
 
 def unknown(world: World, name: JobName) -> list[RunId]:
@@ -51,16 +52,32 @@ def adopt(world: World, run: RunId) -> Decision:
     if silent := world.once(unreported):
         text = f"{run}: no answer yet from {few_names(silent)}, which may know the other ranks of its attempt"
         return wait(run.key, WaitingFor.AGENT, text)
-    attempt = RunAttempt(
-        first.id.epoch,
-        begun,
-        world.now,
-        AttemptEnd.STORE_LOST,
-        f"{len(ranks)} of {first.size} ranks are known",
-        tuple(RankEnd(rank.node, rank.report.exit) for rank in ranks),
-        first.transport,
+    return Decision(steps=(CreateRun(_partly_known(world, found, ranks, begun), why),))
+
+
+def _partly_known(world: World, run: Run, ranks: Sequence[ObservedRank], begun: float) -> Run:
+    """Return a run with an attempt of which some ranks are known. If these have ended with 0, the run has succeeded: it is not
+    run twice because a node is gone. If one has failed, it failed."""
+    first, over = ranks[0].report, not any(rank.alive for rank in ranks)
+    bad = next((rank for rank in ranks if not rank.orderly), None)
+    text = f"{len(ranks)} of {first.size} ranks are known"
+    end = AttemptEnd.STORE_LOST
+    if over:
+        text += f"; {bad.ending}" if bad else ", and ended with 0"
+        end = AttemptEnd.RANK_FAILED if bad else AttemptEnd.COMPLETED
+    ends = tuple(RankEnd(rank.node, rank.report.exit) for rank in ranks)
+    attempt = RunAttempt(first.id.epoch, begun, world.now, end, text, ends, first.transport)
+    run = replace(run, attempts=(*run.attempts, attempt))
+    if not over:
+        return run
+    result = (
+        verdict(world.desired.jobs.get(run.id.job), run)
+        if bad
+        else (RunResult.SUCCEEDED, RunReason.COMPLETED)
     )
-    return Decision(steps=(CreateRun(replace(found, attempts=(*found.attempts, attempt)), why),))
+    if result is None and any(rank.report.pruned for rank in ranks):  # which nothing but an ended run is
+        result = RunResult.FAILED, RunReason.BACKOFF_LIMIT
+    return run if result is None else replace(run, ended=RunEnd(*result, world.now, text))
 
 
 def _of_group(world: World, record: GroupRecord, run: RunId) -> Run:

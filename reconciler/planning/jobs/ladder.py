@@ -52,13 +52,12 @@ from reconciler.wire.launch import Phase
 
 from . import adopt, launch, schedule
 from .place import Place, choose
+from .verdict import verdict
 from .view import RunView
 
 BACK_OFF_SECONDS_MIN = 10.0
 BACK_OFF_SECONDS_MAX = 360.0
 """The wait before another attempt, doubled with each that has failed, as the Job controller of Kubernetes has it."""
-NODE_LOSSES_MAX = 2
-"""Nodes that are lost while a run is on them; after that, the run counts as the cause."""
 CONTINUED_SECONDS = 120.0
 """How long a continuation of a stopped rank counts."""
 OWN_DEADLINE_SECONDS = 86_400.0
@@ -397,7 +396,7 @@ def _end_attempt(view: RunView, leave: Leave) -> Decision:
 
 def _ended(view: RunView, leave: Leave, run: Run) -> Run:
     """Return the run with its end, if it has one."""
-    found = leave.result or _verdict(view.job, run)
+    found = leave.result or verdict(view.job, run)
     if found is None:
         return run
     result, reason = found
@@ -405,21 +404,6 @@ def _ended(view: RunView, leave: Leave, run: Run) -> Run:
     fetched = view.job is not None and view.job.spec.artifacts and run.attempts
     artifacts = Artifacts(Fetched.PENDING) if fetched else run.artifacts
     return replace(run, ended=ended, artifacts=artifacts)
-
-
-def _verdict(job: Job | None, run: Run) -> tuple[RunResult, RunReason] | None:
-    """Return the end of a run after its last attempt; None if there is to be another one."""
-    last = run.attempts[-1]
-    codes = {each.exit.code for each in last.ranks if each.exit is not None}
-    if job is None:
-        return RunResult.CANCELLED, RunReason.DELETED
-    if run.node_losses >= NODE_LOSSES_MAX:
-        return RunResult.FAILED, RunReason.NODE_LOSS
-    if last.end is AttemptEnd.RANK_FAILED and codes & set(job.spec.fail_on_exit_codes):
-        return RunResult.FAILED, RunReason.EXIT_CODE
-    if run.failures > job.spec.backoff_limit:
-        return RunResult.FAILED, RunReason.BACKOFF_LIMIT
-    return None
 
 
 LADDER: tuple[Rule, ...] = (

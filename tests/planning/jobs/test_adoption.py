@@ -18,7 +18,7 @@ from reconciler.state import (
     StopRank,
     WaitingFor,
 )
-from reconciler.state.jobs import Run, RunReason
+from reconciler.state.jobs import Run, RunReason, RunResult
 from reconciler.wire.launch import RankId
 from tests.worlds import World, job, worker
 
@@ -147,6 +147,27 @@ def test_nodes_that_have_not_answered_yet_may_know_the_other_ranks_of_an_attempt
     world.settle()
     assert ranks(world) == kept
     assert world.groups[RUN].members == (NodeName("node-a"), name)
+
+
+@pytest.mark.parametrize(("code", "result"), [(0, RunResult.SUCCEEDED), (1, RunResult.FAILED)])
+def test_a_run_is_not_run_again_because_a_node_with_one_of_its_records_is_gone(
+    code: int, result: RunResult
+) -> None:
+    world = started(backoffLimit=0)
+    for rank in ranks(world):
+        world.end_rank(rank, code=code)
+    world.settle()
+    begun = len(world.done(StartRank))
+    world.lose("node-b")
+    world.lose_store()
+    world.now += 100
+    world.settle()
+    world.find("node-b")
+    world.settle()
+    ended = world.runs[RUN].ended
+    assert ended is not None
+    assert ended.result is result
+    assert len(world.done(StartRank)) == begun
 
 
 @pytest.mark.parametrize(

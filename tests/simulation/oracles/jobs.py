@@ -230,7 +230,7 @@ class Jobs:
         placed = [nodes for run, nodes in self._groups.items() if isinstance(run, RunId) and run.job == name]
         runs = [run for run in self._runs.values() if run.id.job == name and run.fingerprint == mark]
         yield from placed
-        if not placed and not all(run.ended for run in runs) or not runs:
+        if (not placed and not all(run.ended for run in runs)) or not runs:
             yield self._world.machines.keys()
 
     def holds_up(self, workload: WorkloadId) -> bool:
@@ -311,6 +311,11 @@ class Jobs:
             and each.object.kind == "Job"
             and each.object.name in self._world.waiting
         )
+
+    def more_seconds(self) -> float:
+        """For how much longer a run may go on: a clock that was set back lengthens its limit."""
+        limited = any(isinstance(m, Job) and m.spec.active_deadline for m in self._world.wanted())
+        return 3600.0 * self._world.jumps if limited else 0.0
 
     def missing(self) -> str:
         """What is not as it should be in the end; empty once every run has ended."""

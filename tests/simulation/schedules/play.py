@@ -184,7 +184,8 @@ def _bound(world: World, begun: float) -> float:
     parts = world.controller.parts if world.controller is not None else None
     refused = parts.last.plan.refused if parts is not None else ()
     looping = any(refusal.reason is RefusedBecause.CRASH_LOOP for refusal in refused)
-    return max(begun, world.faulted_at) + BOUND_SECONDS + (BACK_OFF_SECONDS_MAX if looping else 0.0)
+    more = (BACK_OFF_SECONDS_MAX if looping else 0.0) + world.oracles.jobs.more_seconds()
+    return max(begun, world.faulted_at) + BOUND_SECONDS + more
 
 
 def verdict(world: World, seconds: float, complaints: list[str]) -> Verdict:
