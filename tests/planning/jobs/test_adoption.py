@@ -20,7 +20,7 @@ from reconciler.state import (
 )
 from reconciler.state.jobs import Run, RunReason, RunResult
 from reconciler.wire.launch import RankId
-from tests.worlds import World, job, worker
+from tests.worlds import World, deployment, job, model, worker
 
 RUN = RunId(JobName("hpl"), 1)
 
@@ -131,6 +131,22 @@ def test_a_group_whose_run_the_store_has_lost_keeps_its_nodes_for_it() -> None:
         assert set(world.runs) == {RUN}
         assert len(ranks(world)) == 2
         assert not world.done(StopRank)
+
+
+def test_a_replica_whose_record_is_lost_waits_for_the_job_that_has_its_nodes() -> None:
+    serving = deployment(nodes=2, preemptible=True)
+    world = World([worker("node-a"), worker("node-b"), model(), serving])
+    world.settle()
+    world.bring(job("hpl", nodes=2, preempt=True, priority=10))
+    world.settle()
+    assert len(ranks(world)) == 2
+    world.groups.pop(world.replica(), None)
+    world.last_epochs.pop(world.replica())
+    decided = world.settle()
+    assert not decided.refused
+    assert [each.reason for each in decided.waiting if each.object.kind == "ModelDeployment"] == [
+        WaitingFor.ROOM
+    ]
 
 
 def test_nodes_that_have_not_answered_yet_may_know_the_other_ranks_of_an_attempt() -> None:
