@@ -116,22 +116,22 @@ class Jobs:
                 self._violated(f"{rank} was started, and {other} has lost nodes twice")
 
     def _knowable(self, run: RunId, mark: str, new: RankId) -> bool:
-        """Whether a controller could know of a run as a new rank starts: its store was never lost, or nodes that can be asked
-        have the records of all ranks of its last attempt."""
-        if not self._world.store_lost:
+        """Whether a controller could know of a run as a new rank starts: its store was never lost, or a node that has told it
+        of its ranks has a record of an earlier attempt."""
+        world = self._world
+        if not world.store_lost:
             return True
-        found = {
-            id: files.spec.config.size
-            for machine in self._world.machines.values()
-            if machine.reachable and machine.agent_alive
-            for id, files in machine.disk.ranks.items()
-            if replica_of(id) == run
+        told = (
+            world.oracles.told_of(world.controller.process) if world.controller is not None else frozenset()
+        )
+        return any(
+            replica_of(id) == run
             and files.spec.group == mark
             and (id.replica, id.epoch) != (new.replica, new.epoch)
-        }
-        newest = max((id.epoch for id in found), default=0)
-        last = {id: size for id, size in found.items() if id.epoch == newest}
-        return bool(last) and len(last) == max(last.values())
+            for machine in world.machines.values()
+            for id, files in machine.disk.ranks.items()
+            if (machine.name, id) in told
+        )
 
     def _check_together(self, epoch: tuple[RunId, int]) -> None:
         """An attempt has all of its ranks, or none."""

@@ -167,6 +167,10 @@ class Oracles:
         """A controller hears what is on a machine."""
         self._reported[process].update((machine.name, rank.id) for rank in report.ranks)
 
+    def told_of(self, process: Process) -> Collection[tuple[str, RankId]]:
+        """The ranks that a controller has heard of, with their nodes."""
+        return self._reported.get(process, frozenset())
+
     # --- routes --------------------------------------------------------------------------------
 
     def routed(self, routes: Routes, by: Process) -> None:
