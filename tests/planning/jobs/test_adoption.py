@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,6 +132,26 @@ def test_a_group_whose_run_the_store_has_lost_keeps_its_nodes_for_it() -> None:
         assert set(world.runs) == {RUN}
         assert len(ranks(world)) == 2
         assert not world.done(StopRank)
+
+
+def test_a_run_that_another_store_has_begun_anew_does_not_run_beside_that() -> None:
+    world = started()
+    older = replace(world, runs=dict(world.runs), groups={}, last_epochs={}, attempts={})
+    for rank in list(world.ranks):
+        del world.ranks[rank]
+    world.groups.clear()
+    twin = replace(world.runs.pop(RUN), id=RunId(RUN.job, 2))
+    world.runs[twin.id] = twin
+    world.last_epochs.clear()
+    world.settle()
+    kept = ranks(world)
+    assert {rank.replica for rank in kept} == {2}
+    world.lose_store(older)
+    world.settle()
+    assert ranks(world) == kept
+    ended = world.runs[RUN].ended
+    assert ended is not None
+    assert ended.reason is RunReason.REPLACED
 
 
 def test_a_replica_whose_record_is_lost_waits_for_the_job_that_has_its_nodes() -> None:
