@@ -21,6 +21,7 @@ from tests.simulation.oracles.reached import table
 from tests.simulation.schedules.days import Days, days
 from tests.simulation.schedules.exhaustive import Tally, sweep
 from tests.simulation.schedules.fuzz import Playable, schedule, shrink
+from tests.simulation.schedules.jobs import JOB_SCENARIOS, job_schedule
 from tests.simulation.schedules.play import Verdict, play
 from tests.simulation.schedules.points import Points
 from tests.simulation.schedules.scenarios import SCENARIOS
@@ -29,10 +30,12 @@ COMMAND = "python -m tests.simulation"
 BY_DEFAULT = (
     "bring-up", "rank-crash", "agent-death", "controller-restart", "scale", "spec-change", "drain",
     "node-lost", "cable-slow", "fabric", "repair", "reboot", "store-lost", "hang", "rolling-transport",
-    "rolling-weights", "rolling-refused",
+    "rolling-weights", "rolling-refused", "job-preempts", "job-retries", "job-store-lost",
 )  # fmt: skip
 """The stories that are swept where nobody names any or asks for all: all take twice as long."""
+ALL = {**SCENARIOS, **JOB_SCENARIOS}
 DAYS = "days"
+JOBS = "jobs"
 ONE_OVER_DAYS_IN = 20
 """So many random schedules have one among them that goes over days."""
 WORLDS_KEPT = 5
@@ -54,9 +57,9 @@ def main() -> int:
     fuzz.add_argument("--seeds", type=int, default=1000)
     fuzz.add_argument("--first", type=int, default=1)
     fuzz.add_argument("--jobs", type=int, default=2)
-    fuzz.add_argument("--only", default=None, help="one scenario, or days")
+    fuzz.add_argument("--only", default=None, help="one scenario, or days, or jobs")
     replay = commands.add_parser("replay", help="one run again, with everything that happens in it")
-    replay.add_argument("scenario", nargs="?", choices=[*sorted(SCENARIOS), DAYS])
+    replay.add_argument("scenario", nargs="?", choices=[*sorted(ALL), DAYS, JOBS])
     replay.add_argument("--plan", default="", help="point:kind, with commas")
     replay.add_argument("--seed", type=int)
     replay.add_argument("--without", default="", help="faults to leave out")
@@ -68,8 +71,8 @@ def main() -> int:
 
 
 def _faults(options: argparse.Namespace) -> int:
-    left = [name for name in SCENARIOS if name not in BY_DEFAULT and not options.all]
-    names = [name for name in options.only.split(",") if name] or [n for n in SCENARIOS if n not in left]
+    left = [name for name in ALL if name not in BY_DEFAULT and not options.all]
+    names = [name for name in options.only.split(",") if name] or [n for n in ALL if n not in left]
     started = time.perf_counter()
     print(f"{'scenario':20} {'points':>7} {'kinds':>6} {'plans':>7} {'violations':>11} {'seconds':>8}")
     total: Counter[str] = Counter()
@@ -103,7 +106,7 @@ def _keep_what_is_there() -> None:
 
 
 def _swept(names: list[str], parts: int, part: int) -> Iterator[dict[str, Any]]:
-    return (_as_dict(sweep(SCENARIOS[name], part, parts)) for name in names)
+    return (_as_dict(sweep(ALL[name], part, parts)) for name in names)
 
 
 def _as_dict(tally: Tally) -> dict[str, Any]:
@@ -167,6 +170,8 @@ def meant(seed: int, only: str | None) -> Playable:
     """The schedule of a seed: one in so many goes over days."""
     if only == DAYS or (only is None and seed % ONE_OVER_DAYS_IN == 0):
         return days(seed)
+    if only == JOBS or only in JOB_SCENARIOS:
+        return job_schedule(seed, None if only == JOBS else only)
     return schedule(seed, only)
 
 
@@ -234,7 +239,7 @@ def _replay(options: argparse.Namespace) -> int:
         verdict = found.play([part for part in options.without.split(",") if part])
     else:
         pairs = (entry.split(":", 1) for entry in options.plan.split(",") if entry)
-        verdict = play(SCENARIOS[options.scenario], Points({int(point): kind for point, kind in pairs}))
+        verdict = play(ALL[options.scenario], Points({int(point): kind for point, kind in pairs}))
     _print(verdict)
     return 1 if verdict.violations else 0
 

@@ -282,9 +282,10 @@ def wired_memory(evidence: Evidence) -> Detection | None:
 
 
 def panicking(evidence: Evidence) -> Detection | None:
-    """Detect a machine that a spec brings down again and again (C12)."""
+    """Detect a machine that a spec brings down again and again (C12), as far as no job has done it."""
     for name, facts in evidence.machines():
-        if name in evidence.rebooted and (facts.panics or 0) >= PANICS_MAX:
+        own = (facts.panics or 0) - evidence.harmed.get(name, 0)
+        if name in evidence.rebooted and own >= PANICS_MAX:
             return Detection(f"{name} has panicked {facts.panics} times within an hour", (name,))
     return None
 

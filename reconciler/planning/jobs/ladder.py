@@ -22,6 +22,7 @@ from reconciler.planning.transport import fallback
 from reconciler.planning.transport.fallback import Wiring
 from reconciler.resources import Job
 from reconciler.state import (
+    AdoptGroup,
     AllocateEpoch,
     Cause,
     GroupRecord,
@@ -49,15 +50,14 @@ from reconciler.state.jobs import (
 )
 from reconciler.wire.launch import Phase
 
-from . import launch, schedule
+from . import adopt, launch, schedule
 from .place import Place, choose
+from .verdict import verdict
 from .view import RunView
 
 BACK_OFF_SECONDS_MIN = 10.0
 BACK_OFF_SECONDS_MAX = 360.0
 """The wait before another attempt, doubled with each that has failed, as the Job controller of Kubernetes has it."""
-NODE_LOSSES_MAX = 2
-"""Nodes that are lost while a run is on them; after that, the run counts as the cause."""
 LAUNCHER_SECONDS = 3.0
 """Time for a launcher to end, in addition to the grace that it gives its program."""
 CONTINUED_SECONDS = 120.0
@@ -102,6 +102,18 @@ def _not_observed(view: RunView) -> Decision | None:
 
 def _stopped(view: RunView) -> Decision | None:
     return stalls.continue_stopped(view, CONTINUED_SECONDS)
+
+
+def _unrecorded(view: RunView) -> Decision | None:
+    """Adopt the attempt in progress if nodes know it, and the store knows the run alone."""
+    if view.record is not None:
+        return None
+    known = max((each.epoch for each in view.run.attempts), default=0)
+    later = [rank for rank in view.ranks if rank.report.id.epoch > known]
+    found = adopt.group(view.world, view.id, later)
+    if found is None or found.epoch < view.world.memory.last_epochs.get(view.id, 0):
+        return None
+    return Decision(steps=(AdoptGroup(view.id, found),))
 
 
 def _completed(view: RunView) -> Decision | None:
@@ -354,7 +366,7 @@ def _start(view: RunView, job: Job, record: GroupRecord, rank: int, wiring: Wiri
     node, report = view.world.desired.nodes.get(name), view.world.node(name).report
     if node is None or report is None or not view.world.reached(name):
         return None
-    spec = launch.launch(record, rank, job, node, report, wiring)
+    spec = launch.launch(view.run, record, rank, job, node, report, wiring)
     return StartRank(view.id, name, spec, tuple(sorted(job.spec.secrets.items())))
 
 
@@ -387,7 +399,7 @@ def _end_attempt(view: RunView, leave: Leave) -> Decision:
 
 def _ended(view: RunView, leave: Leave, run: Run) -> Run:
     """Return the run with its end, if it has one."""
-    found = leave.result or _verdict(view.job, run)
+    found = leave.result or verdict(view.job, run)
     if found is None:
         return run
     result, reason = found
@@ -395,21 +407,6 @@ def _ended(view: RunView, leave: Leave, run: Run) -> Run:
     fetched = view.job is not None and view.job.spec.artifacts and run.attempts
     artifacts = Artifacts(Fetched.PENDING) if fetched else run.artifacts
     return replace(run, ended=ended, artifacts=artifacts)
-
-
-def _verdict(job: Job | None, run: Run) -> tuple[RunResult, RunReason] | None:
-    """Return the end of a run after its last attempt; None if there is to be another one."""
-    last = run.attempts[-1]
-    codes = {each.exit.code for each in last.ranks if each.exit is not None}
-    if job is None:
-        return RunResult.CANCELLED, RunReason.DELETED
-    if run.node_losses >= NODE_LOSSES_MAX:
-        return RunResult.FAILED, RunReason.NODE_LOSS
-    if last.end is AttemptEnd.RANK_FAILED and codes & set(job.spec.fail_on_exit_codes):
-        return RunResult.FAILED, RunReason.EXIT_CODE
-    if run.failures > job.spec.backoff_limit:
-        return RunResult.FAILED, RunReason.BACKOFF_LIMIT
-    return None
 
 
 LADDER: tuple[Rule, ...] = (
@@ -420,6 +417,9 @@ LADDER: tuple[Rule, ...] = (
         " waited for",
     ),
     Rule(_stopped, "a rank that is merely stopped is continued, but not for ever"),
+    Rule(
+        _unrecorded, "an attempt that nodes know and the store has lost is adopted, and judged like any other"
+    ),
     Rule(_completed, "an attempt whose ranks have all ended with 0 has succeeded, and so has the run"),
     Rule(
         _left,

@@ -8,12 +8,15 @@ from reconciler.planning.context.membership import certificate
 from reconciler.planning.transport.fallback import Wiring
 from reconciler.resources import Job, Jobs, Node
 from reconciler.state import GroupRecord
+from reconciler.state.jobs import Run
 from reconciler.wire.launch import JobConfig, JobFile, JobLimits, LaunchSpec, MpiConfig, RankConfig
 from reconciler.wire.node import NodeReport
 
+from .history import History
+
 
 def launch(
-    record: GroupRecord, rank: int, job: Job, node: Node, report: NodeReport, wiring: Wiring
+    run: Run, record: GroupRecord, rank: int, job: Job, node: Node, report: NodeReport, wiring: Wiring
 ) -> LaunchSpec:
     """Return how one rank of a run is started on its node. Secrets are added when the step is carried out."""
     size, rank_id = len(record.members), record.rank_id(rank)
@@ -47,6 +50,7 @@ def launch(
         group=record.fingerprint,
         memory_bytes=record.charges[rank],
         transport=record.transport,
+        formed_for=History.of(run, record).written,
     )
 
 

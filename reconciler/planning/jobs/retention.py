@@ -15,8 +15,8 @@ ATTEMPTS_KEPT = 3
 
 
 def forget(world: World, name: NodeName) -> Decision:
-    """Remove from a node what is no longer kept of ended ranks. The record of each job's last attempt stays as long as its
-    manifest: from it, a controller without a store knows that the job has run."""
+    """Remove from a node what is no longer kept of ended ranks. The record of each job's last attempt that had
+    ranks stays as long as its manifest: from it, a controller without a store knows that the job has run."""
     if world.desired.stopping or not world.seen_since_last_write(name):
         return NOTHING
     steps = tuple(
@@ -43,7 +43,8 @@ def _forgotten(world: World, node: NodeName, rank: ObservedRank) -> ForgetRank |
     ttl = job.spec.ttl_after_finished if job is not None else 0.0
     if world.now - run.ended.at < ttl:
         return None
-    if job is None or report.id.epoch < _epoch(world, run) or run is not runs.of_job(world, id.job)[-1]:
+    newest = max(each.report.id.epoch for each in world.observed.ranks_of(run.id))
+    if job is None or report.id.epoch < newest or run is not runs.of_job(world, id.job)[-1]:
         return whole
     return None if report.pruned else ForgetRank(id, node, report.id, keep_record=True)
 

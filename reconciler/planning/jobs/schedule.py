@@ -56,11 +56,19 @@ def next_at(job: Job, now: float) -> float | None:
 def replaced(world: World, job: Job, run: Run) -> str:
     """Say why another run takes the place of this one; empty if none does."""
     if job.spec.schedule is None:
+        twin = next((id for id, each in world.memory.runs.items() if _runs_the_same(each, run)), None)
+        if twin is not None:
+            return f"{twin} runs the same: it was begun by a controller without this store"
         return "" if run.fingerprint == hash_of(world, job) else "its manifest has changed"
     if job.spec.concurrency_policy != "Replace" or run.scheduled_at is None:
         return ""
     later = due(world, job, (run,))
     return "" if later is None else f"the next run is due since {written_moment(later)}"
+
+
+def _runs_the_same(later: Run, run: Run) -> bool:
+    same = later.id.job == run.id.job and later.fingerprint == run.fingerprint
+    return same and later.id.index > run.id.index
 
 
 def _created(world: World, job: Job) -> float:

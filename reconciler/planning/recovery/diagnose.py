@@ -9,6 +9,7 @@ from signal import SIGKILL
 
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.deadlines import MEETING_SECONDS
+from reconciler.planning.context.job_losses import node_losses
 from reconciler.planning.context.view import Formed, View, Wanted
 from reconciler.planning.diagnosis import rules
 from reconciler.planning.diagnosis.evidence import Detection, Evidence, restarted
@@ -241,6 +242,7 @@ def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
         proven=record.proven_at is not None,
         idle_seconds=view.current[0].report.idle_seconds if 0 in view.current else 0.0,
         boots=boots,
+        harmed=world.once_as_decided(node_losses),
         returning=frozenset(back),
         unkillable=tuple(dict.fromkeys(rank.node for rank in view.current.values() if rank.unkillable)),
         local=frozenset(n for n in record.members if world.access(n).ssh is None),

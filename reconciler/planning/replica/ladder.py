@@ -115,7 +115,7 @@ def _unrecorded(view: Wanted) -> Decision | None:
     found = adopt.adopted(view)
     if isinstance(found, GroupRecord):
         return Decision(steps=(AdoptGroup(view.replica, found),))
-    decision = form(view, Cause.STORE_LOST, found)
+    decision = _formed_after_jobs(view, form(view, Cause.STORE_LOST, found))
     if decision.steps or decision.waiting or not view.alive:
         return decision
     return stop(view, view.alive, GRACE_SECONDS, f"the store does not know it: {found}") + decision
@@ -256,7 +256,11 @@ def _refusal(view: View, reason: RefusedBecause, text: str, person: str) -> Deci
 
 def _unformed(view: Unformed) -> Decision:
     text = f"an extra replica: {surge.WHY}" if view.target.extra else "it has no group yet"
-    decision = form(view, Cause.NEW_REPLICA, text)
+    return _formed_after_jobs(view, form(view, Cause.NEW_REPLICA, text))
+
+
+def _formed_after_jobs(view: Wanted, decision: Decision) -> Decision:
+    """Wait for nodes that jobs give back, in place of the refusal of a group without nodes."""
     wanting = any(each.reason in FOR_WANT_OF_NODES for each in decision.refused)
     if wanting and (runs := preemption.holding(view)):
         return view.wait(WaitingFor.ROOM, f"{', '.join(map(str, runs))} has its nodes until it ends")

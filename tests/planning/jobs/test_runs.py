@@ -524,6 +524,20 @@ def test_logs_stay_until_the_time_is_over_and_the_record_of_the_last_run_for_lon
     assert world.plan().settled
 
 
+def test_the_record_of_an_attempt_stays_although_the_next_one_never_started() -> None:
+    world = cluster(job(ttlAfterFinished="1h"))
+    world.settle()
+    finish(world, code=1)
+    world.settle()
+    assert world.groups, "the next attempt has nodes, and waits for its back-off"
+    change(world, ttlAfterFinished="1h", cancelledRun=1)
+    world.settle()
+    world.now += 3601
+    world.settle()
+    assert {rank.epoch for rank in world.ranks} == {1}
+    assert world.plan().settled
+
+
 def test_a_store_of_an_earlier_moment_does_not_begin_the_same_run_again() -> None:
     world = cluster(job())
     world.act()

@@ -84,6 +84,7 @@ WAITING_SECONDS: Mapping[WaitingFor, float] = {
     WaitingFor.WINDOW: math.inf,
     WaitingFor.REPAIR: 240.0,
     WaitingFor.REMOVAL: 120.0,
+    WaitingFor.ROOM: math.inf,  # a job waits for nodes until some are free
 }
 """How long each reason of a plan may stay, counted from the last fault: the table "Of the plan" in docs/faults.md, with a
 look more. A machine that nobody reaches is waited for without end."""
@@ -95,3 +96,9 @@ REPEATS_MAX = 24
 """So often within ``REPEATS_SECONDS`` one controller may ask an agent for the same: a step that fails is repeated after
 half a second, doubling to a minute."""
 REPEATS_SECONDS = 600.0
+
+TOGETHER_SECONDS = 400.0
+"""So soon after the first rank of an attempt all others are there, or none is: the rendezvous is given up after 120 s, which
+a slow machine counts more slowly."""
+ROOM_SECONDS = 300.0
+"""So soon a group leaves nodes that were given to a job: it finishes its requests first."""

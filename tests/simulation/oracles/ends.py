@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from reconciler.errors import ReconcilerError
 from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Node
-from reconciler.state import WorkloadId
+from reconciler.state import ReplicaId, RunId, WorkloadId
 from reconciler.store.tables.incidents import IncidentFilter
 
 from .pruning import replica_of
@@ -32,9 +32,10 @@ def missing(world: World) -> str:
     plan, in_flight = parts.last.plan, parts.executor.in_flight
     if plan.steps or in_flight:
         return f"steps are taken: {[str(s) for s in plan.steps]} {sorted(in_flight)}"
-    if plan.waiting:
-        return f"something is waited for: {plan.waiting[0].text}"
-    misplaced = _misplaced(world, world.expected(world.wanted()))
+    waiting = [each for each in plan.waiting if not world.oracles.jobs.may_wait(each)]
+    if waiting:
+        return f"something is waited for: {waiting[0].text}"
+    misplaced = _misplaced(world, world.expected(world.wanted())) or world.oracles.jobs.missing()
     if misplaced:
         return misplaced
     memory = world.memory()
@@ -48,6 +49,8 @@ def _misplaced(world: World, expected: AbstractSet[WorkloadId]) -> str:
     if set(routed) != expected:
         return f"routed are {sorted(map(str, routed))}, expected {sorted(map(str, expected))}"
     for rank in world.ranks():
+        if isinstance(replica_of(rank.id), RunId):
+            continue  # said by its run
         if routed.get(replica_of(rank.id)) != rank.id.epoch:
             return f"{rank} lives on {rank.node}, and is not served"
         if not world.oracles.well(rank):
@@ -95,6 +98,8 @@ def ending(world: World) -> Ending:
     found: Ending = {}
     worn = {name for name, each in store.transports.verbs().items() if each.count >= VERBS_ATTEMPTS_MAX}
     for replica, group in store.groups().items():
+        if not isinstance(replica, ReplicaId):
+            continue
         found[f"the size of the group of {replica}"] = str(len(group.members))
         # A single rank has none; where RDMA was set up too often a reboot is awaited.
         if group.transport and worn.isdisjoint(group.members):
@@ -104,6 +109,8 @@ def ending(world: World) -> Ending:
     for key, gone in world.stored.inventory().items():
         found[str(key)] = "leaving" if gone else "in force"
     for key, status in store.statuses().items():
+        if key.kind == "Job":
+            continue  # how a run ends depends on what befalls it
         for condition in status.conditions:
             found[f"{condition.type} of {key}"] = str(condition.status)
     return found

@@ -12,13 +12,14 @@ from reconciler.planning.context.workload import hash_of
 from reconciler.planning.diagnosis.detectors import PANICS_MAX
 from reconciler.planning.recovery.diagnose import PROOFS_MAX
 from reconciler.resources import Manifest, Model, ModelDeployment, Node
-from reconciler.state import DeploymentName, MachineFacts, ObjectKey, ReplicaId, WorkloadId
+from reconciler.state import DeploymentName, MachineFacts, ObjectKey, ReplicaId, RunId, WorkloadId
 from reconciler.status import Snapshots
 from reconciler.wire.generation import Routes
 from reconciler.wire.launch import Phase, RankId
 from reconciler.wire.node import NodeReport
 
 from .availability import Availability
+from .jobs import Jobs
 from .patience import Patience
 from .pruning import REASONS_KEPT_SECONDS, Pruning, key_of, replica_of
 from .service import Service
@@ -72,6 +73,7 @@ class Oracles:
         self.service = Service(world, self.violated)
         self.patience = Patience(world, self.violated)
         self.told = Told(world, self.violated)
+        self.jobs = Jobs(world, self.violated)
         self.reached: Reached | None = None
         self._gone: dict[tuple[WorkloadId, int], float] = {}
         """When the first rank of an epoch ended."""
@@ -93,6 +95,7 @@ class Oracles:
         """A rank process has begun to live."""
         world, replica = self._world, replica_of(rank.id)
         self.availability.started(rank)
+        self.jobs.started(rank)
         if (replica, rank.id.epoch) not in self._epochs:
             self._epochs.add((replica, rank.id.epoch))
             self.formed[replica] += 1
@@ -144,12 +147,14 @@ class Oracles:
     def ended(self, rank: Rank) -> None:
         """A rank process lives no more."""
         self._gone.setdefault((replica_of(rank.id), rank.id.epoch), self._world.loop.now)
+        self.jobs.ended(rank)
         self.service.look()
 
     def planned(self, last: Snapshots) -> None:
         """A pass has decided."""
         self.patience.planned(last.plan)
         self.told.planned(last)
+        self.jobs.planned(last)
         if self.reached is not None:
             self.reached.passed(last)
 
@@ -161,6 +166,10 @@ class Oracles:
     def reported(self, process: Process, machine: Machine, report: NodeReport) -> None:
         """A controller hears what is on a machine."""
         self._reported[process].update((machine.name, rank.id) for rank in report.ranks)
+
+    def told_of(self, process: Process) -> Collection[tuple[str, RankId]]:
+        """The ranks that a controller has heard of, with their nodes."""
+        return self._reported.get(process, frozenset())
 
     # --- routes --------------------------------------------------------------------------------
 
@@ -236,11 +245,12 @@ class Oracles:
             self._holder = by
         elif by is not self._holder:
             self.violated(f"{by} has written to the store ({label}), and {self._holder} had taken over")
-        if label in ("_take_over", "allocate", "adopt"):
+        if label in ("_take_over", "allocate", "adopt", "create_run"):
             before, self._newest = self._newest, self._world.stored.epochs()
-            for epoch in self._newest.items() - before.items() if label == "allocate" else ():
+            for epoch in self._newest.items() - before.items() if label in ("allocate", "create_run") else ():
                 self._given(epoch, by)
         self.pruning.stored(label)
+        self.jobs.stored(label)
 
     def _given(self, epoch: tuple[WorkloadId, int], by: Process | None) -> None:
         """An epoch is written: what was known of a group that had the same before the store was lost is not of it."""
@@ -256,8 +266,11 @@ class Oracles:
         """A rank is asked to end: its group was not well, or nobody wants it as it is."""
         replica = replica_of(rank.id)
         self.stops[replica] += 1
+        if isinstance(replica, RunId) or self.jobs.displaced(rank):
+            self.jobs.terminated(rank)
+            return
         self.availability.terminated(rank)
-        if self.well(rank) and not self._excused(replica) and not self._better(rank):
+        if self.well(rank) and not self.is_excused(replica) and not self._better(rank):
             self.violated(f"{rank} on {rank.node} was asked to end, and its group was well")
 
     def _better(self, rank: Rank) -> bool:
@@ -271,6 +284,7 @@ class Oracles:
     def forgotten(self, machine: Machine, id: RankId) -> None:
         """What is left of a rank is removed."""
         self.pruning.forgotten(id)
+        self.jobs.forgotten(id)
         if any(rank.id == id for rank in machine.alive()):
             self.violated(f"the files of {id} on {machine.name} are removed while it lives")
 
@@ -319,6 +333,7 @@ class Oracles:
             for replica in _concerned(old.get(key), new.get(key), changed):
                 self._unwell[replica] = self._world.loop.now
         self.pruning.committed(old.keys(), new.keys())
+        self.jobs.committed(changed)
         self.availability.committed()
         for kind, name in changed:
             if kind == "Node" and name in self._world.machines:
@@ -329,7 +344,8 @@ class Oracles:
         self.pruning.excuse_all()
         self._revisions_since = self._world.loop.now + seconds
 
-    def _excused(self, replica: WorkloadId) -> bool:
+    def is_excused(self, replica: WorkloadId) -> bool:
+        """Whether something was done to a workload lately for which its group may have to go."""
         since = max(self._unwell.get(replica, 0.0), self._revisions_since)
         return self._world.loop.now - since < REASONS_KEPT_SECONDS
 

@@ -52,8 +52,10 @@ class Pruning:
                 self._removed(key, leaving=before[key])
         if label in ("_take_over", "allocate", "adopt", "release"):
             groups, self._groups = self._groups, self._world.stored.groups()
-            for replica in (groups.keys() - self._groups.keys()) if label == "release" else ():
-                self._released(replica, groups[replica])
+            gone = groups.keys() - self._groups.keys() if label == "release" else frozenset()
+            for replica in gone:
+                if not self._world.oracles.jobs.displaces(replica, groups[replica]):
+                    self._released(replica, groups[replica])
 
     def _removed(self, key: ObjectKey, leaving: bool) -> None:
         if self.wanted(key):

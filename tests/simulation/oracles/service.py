@@ -50,7 +50,10 @@ class Service:
         self._known = (self._known | served) & expected
         self._out = {replica: since for replica, since in self._out.items() if replica in expected}
         for replica in sorted(self._known):
-            if replica not in served:
+            jobs = world.oracles.jobs
+            if replica not in served and (jobs.displaces(replica) or jobs.holds_up(replica)):
+                self._out[replica] = now  # for a job, until its run has ended
+            elif replica not in served:
                 self._out.setdefault(replica, now)
             elif replica in self._out:
                 self._judge(replica, self._out.pop(replica))

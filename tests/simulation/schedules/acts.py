@@ -152,9 +152,11 @@ def panic(name: str) -> Act:
     def act(world: World) -> None:
         machine = world.machines[name]
         world.note(f"{name} panics")
-        machine.panicked = {
-            replica_of(r.id) for r in machine.alive() if world.oracles.formed_as_things_are(r)
-        }
+        alive = machine.alive()
+        blamed = (
+            [] if any(rank.config.job is not None for rank in alive) else alive
+        )  # a job counts as the cause
+        machine.panicked = {replica_of(r.id) for r in blamed if world.oracles.formed_as_things_are(r)}
         machine.panics += 1
         machine.power_off()
         world.loop.call_later(4.0, machine.power_on)

@@ -6,11 +6,12 @@ Every fault is drawn for itself, so that leaving some of them out changes nothin
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from reconciler.resources import ModelDeployment
+from tests.simulation.world.programs import Program
 from tests.simulation.world.stored import tables
 from tests.simulation.world.world import World
 
@@ -43,6 +44,8 @@ class Schedule:
     """Clients that behave."""
     poisons: int = 0
     """Clients with a prompt that ends groups."""
+    programs: Mapping[str, Program] | None = None
+    """What the programs of jobs do instead of what they do in the story."""
 
     def play(self, without: Collection[str] = ()) -> Verdict:
         """Run it, leaving out some of its faults: ``point/N`` or ``world/N``."""
@@ -51,6 +54,8 @@ class Schedule:
         with listening() as complaints:
             world = self.scenario.world(points, self.seed)
             try:
+                if self.programs is not None:
+                    world.programs = self.programs
                 if self.good and "clients" not in without:
                     world.serve_clients(self.good, self.poisons, CLIENTS_SECONDS, self.seed)
                 for number, (at, name, act) in enumerate(self.acts):

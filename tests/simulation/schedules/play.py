@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
 from reconciler.planning.transport import fallback
 from reconciler.state import RefusedBecause, WorkloadId
+from tests.simulation.oracles import jobs
 from tests.simulation.oracles.ends import Ending, check_person_incidents, compare, ending, missing
 from tests.simulation.world.pace import CALM, QUIET
 from tests.simulation.world.rest import rest
@@ -136,7 +137,7 @@ def finish(
     seen = len(world.notes)
     world.change_pace(QUIET)
     world.run(QUIET_SECONDS)
-    if world.points.steps:
+    if not all(map(jobs.is_retention, world.points.steps)):
         world.oracles.violated(f"the quiet hour was not quiet: {world.notes[seen : seen + 3]}")
     if world.clients is not None and world.clients.asking:
         world.oracles.violated(f"{world.clients.asking} requests still wait, an hour after all was well")
@@ -183,7 +184,8 @@ def _bound(world: World, begun: float) -> float:
     parts = world.controller.parts if world.controller is not None else None
     refused = parts.last.plan.refused if parts is not None else ()
     looping = any(refusal.reason is RefusedBecause.CRASH_LOOP for refusal in refused)
-    return max(begun, world.faulted_at) + BOUND_SECONDS + (BACK_OFF_SECONDS_MAX if looping else 0.0)
+    more = (BACK_OFF_SECONDS_MAX if looping else 0.0) + world.oracles.jobs.more_seconds()
+    return max(begun, world.faulted_at) + BOUND_SECONDS + more
 
 
 def verdict(world: World, seconds: float, complaints: list[str]) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from reconciler.resources import Manifest
 from reconciler.state import DeploymentName, MachineFacts, NodeName, ReplicaId, Route
 from reconciler.wire.node import ModelReport
 from tests.planning.macs import mac, port
+from tests.simulation.world.programs import Program
 from tests.simulation.world.world import World
 from tests.worlds import TINY, deployment, fabric, gateway, model, node
 
@@ -70,6 +71,12 @@ class Scenario:
     system: str = "Linux"
     facts: dict[str, MachineFacts] = field(default_factory=dict)
     """What probes tell of some machines."""
+    programs: Mapping[str, Program] = field(default_factory=dict)
+    """What the programs of jobs do."""
+    waiting: tuple[str, ...] = ()
+    """Jobs for which there are no nodes in the end."""
+    begins: float | None = None
+    """The controller's clock at the beginning, in seconds since the Unix epoch, where that matters."""
     recabled: bool = False
     """Whether its cables lead elsewhere in the end: then none is pulled and put back beside that."""
 
@@ -83,6 +90,10 @@ class Scenario:
         world = World(self.names, points, seed, self.memory_bytes)
         world.weights.update(self.weights)
         world.refused_batch = self.refused_batch
+        world.programs = self.programs
+        world.waiting = self.waiting
+        if self.begins is not None:
+            world.skew = self.begins - world.wall()
         world.unservable = {ReplicaId(DeploymentName(name), index) for name, index in self.unservable}
         for name, machine in world.machines.items():
             found = self.facts.get(name, MachineFacts(system=self.system))

@@ -177,7 +177,9 @@ class SimHost:
         self._effect(f"remove the directory of {id}", partial(self._machine.disk.ranks.pop, id, None))
 
     def keep_record(self, id: RankId) -> None:
-        self._effect(f"prune the directory of {id}", partial(self._machine.disk.pruned.add, id))
+        """Leave nothing but the record of a rank of a job."""
+        if id in self._machine.disk.ranks:
+            self._effect(f"prune the directory of {id}", partial(self._machine.disk.pruned.add, id))
 
     def pruned(self, id: RankId) -> bool:
         return id in self._machine.disk.pruned

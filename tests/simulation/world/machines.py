@@ -123,6 +123,7 @@ class Machine:
         """Everything that runs ends at once; the disk stays."""
         self.world.note(f"{self.name} loses its power")
         self.up = False
+        self.world.oracles.jobs.machine_lost(self)
         if self.agent is not None:
             self.agent.die()
         self.repairs.power_off()

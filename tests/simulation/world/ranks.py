@@ -91,7 +91,7 @@ class Shim(_Living):
             self.vanish()
             self._close()
             return
-        self.rank = Rank(self.machine, self)
+        self.rank = _kind(self.files.spec)(self.machine, self)
         self.files.process = (self.rank.pid, self.rank.birth)
         self.change(replace(self.state, pid=self.rank.pid))
 
@@ -232,7 +232,7 @@ class Rank(_Living):
             code = ExitCode.VERBS if self.config.backend == "jaccl" else ExitCode.RENDEZVOUS
             self.later(1.0, self.end, code, None, hindrance)
             return
-        if self.id.rank == 0:
+        if self.id.rank == 0 and self.config.socket:
             world.sockets[self.config.socket] = self
         self.later(self.config.rendezvous_seconds, self._give_up)
         world.meet(self)
@@ -329,5 +329,16 @@ class Rank(_Living):
         if shim.process.alive:
             world.loop.call_soon(shim.ended, ended, context=shim.process.context)
         for other in world.group_of(self):
-            if not other.hung and other.phase not in (Phase.STARTING, Phase.RENDEZVOUS):
+            if self.takes_along(other, code):
                 other.later(PEER_LOST_SECONDS, other.end, ExitCode.PEER_LOST, None, "a rank is gone")
+
+    def takes_along(self, other: Rank, code: int | None) -> bool:
+        """Whether another rank of its group ends with it."""
+        return not other.hung and other.phase not in (Phase.STARTING, Phase.RENDEZVOUS)
+
+
+def _kind(spec: LaunchSpec) -> type[Rank]:
+    """What runs for a deployment, or for a job."""
+    from .programs import ProgramRank
+
+    return Rank if spec.config.job is None else ProgramRank

@@ -8,12 +8,14 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
-from reconciler.state import Attempt, DeploymentName, NodeName, ObjectKey, WorkloadId
+from reconciler.state import Attempt, DeploymentName, NodeName, ObjectKey, RunId, WorkloadId
 from reconciler.state.identity import workload_named
+from reconciler.state.jobs import Run
 from reconciler.state.rollback import Rollback
 from reconciler.store.schema import migrate
 from reconciler.store.tables.attempts import Attempts
 from reconciler.store.tables.rollbacks import Rollbacks
+from reconciler.store.tables.runs import Runs
 
 _NAMES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 
@@ -67,6 +69,13 @@ class Stored:
         """The nodes of each group."""
         rows = self._connection.execute("SELECT deployment, replica, members FROM groups")
         return {workload_named(row[0], row[1]): tuple(json.loads(row[2])) for row in rows}
+
+    def runs(self) -> Mapping[RunId, Run]:
+        """The runs of jobs; nothing while nobody has opened the store since it was lost."""
+        try:
+            return Runs(self._connection).all()
+        except sqlite3.OperationalError:
+            return {}
 
     def rollbacks(self) -> Mapping[DeploymentName, Rollback]:
         """What was taken back, of each deployment; nothing while nobody has opened the store since it was lost."""

@@ -45,6 +45,7 @@ from .loop import Killed, Process, VirtualLoop
 from .machines import Machine
 from .net import LATENCY, SimLink
 from .pace import BUSY, Pace
+from .programs import Program
 from .ranks import Rank
 from .stored import Stored
 
@@ -87,6 +88,7 @@ class World:
         self.loop = VirtualLoop(seed)  # type: ignore[abstract]
         self.loop.slips = self._slip
         self.points = points
+        self.seed = seed
         self.random = random.Random(seed * 7919 + 1)
         self.pace = BUSY
         self.coalesce_seconds = self.random.choice(PASSES_SECONDS) if seed else PASSES_SECONDS[0]
@@ -124,6 +126,10 @@ class World:
         self.stopping = False
         self.crashes: Counter[str] = Counter()
         """How many ranks of each deployment a signal has ended."""
+        self.programs: Mapping[str, Program] = {}
+        """What the programs of jobs do."""
+        self.waiting: tuple[str, ...] = ()
+        """Jobs for which there are no nodes in the end."""
         self.refused_batch = 0
         """Ranks with this batch end instead of loading."""
         self.unservable: set[WorkloadId] = set()
