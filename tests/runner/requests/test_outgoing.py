@@ -69,6 +69,18 @@ async def test_nothing_is_sent_once_it_is_closed(pair: tuple[socket.socket, sock
     assert b"".join(iter(lambda: pair[1].recv(1 << 16), b"")) == b"before"
 
 
+async def test_what_is_written_after_the_end_is_not_kept_for_a_reader_that_was_behind(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    out = Outgoing(asyncio.get_running_loop(), pair[0], MIB)
+    while not out._left:
+        assert out.write(PIECE)
+    kept = len(out._left)
+    out.close()
+    assert {out.write(PIECE) for _ in range(2 * MIB // len(PIECE))} == {True}
+    assert len(out._left) == kept
+
+
 class Hurried:
     """A lock after which another thread always comes at once."""
 
