@@ -292,6 +292,25 @@ async def test_an_address_that_gets_free_is_taken_then(start: Start) -> None:
     assert (await cluster.post({"model": "llama", "messages": HELLO}))[0] == 200
 
 
+async def test_an_address_that_is_taken_is_tried_now_and_then(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[float] = []
+    bound = server._Gateway._bound
+
+    async def noted(gateway: server._Gateway, listen: str) -> socket.socket:
+        tried.append(asyncio.get_running_loop().time())
+        return await bound(gateway, listen)
+
+    cluster = await start(story(1))
+    monkeypatch.setattr(server._Gateway, "_bound", noted)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        cluster.listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        cluster.route(cluster.ranks[0])
+        await eventually(lambda: len(tried) > 2)
+    assert tried[2] - tried[0] > 0.9
+
+
 async def test_a_rank_that_breaks_the_protocol_is_not_used(start: Start) -> None:
     async def garble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"\x00\x00\x00\x02{]")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import orjson
 import pytest
 
+from reconciler.gateway.files import write_state
 from reconciler.gateway.keys.caller import Caller
 from reconciler.gateway.keys.desk import Desk
 from reconciler.gateway.keys.usage import Usage
@@ -28,6 +31,16 @@ def test_what_is_written_is_read_by_its_owner_alone(tmp_path: Path) -> None:
     assert read_prompts(path) == PROMPTS
     assert path.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_the_state_may_be_read_by_those_whom_the_umask_allows(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        assert write_state(tmp_path, {"version": 1})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "gateway.json").stat().st_mode) == mode
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"version":1}'])

@@ -305,6 +305,24 @@ async def test_errors_of_streams_have_their_kinds(monkeypatch: pytest.MonkeyPatc
 # --- runtimes ---
 
 
+async def test_errors_of_an_agents_session_have_their_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Told(random.Random(1), access(), None)
+    for failure, kind, word in (
+        (TimeoutError(), Unreachable, "does not serve after"),
+        (OSError("gone"), Silent, "cannot open a session .*: gone"),
+        (asyncssh.ChannelOpenError(1, "no"), Silent, "cannot open a session .*: no"),
+        (asyncssh.ConnectionLost("lost"), Silent, "cannot open a session .*: lost"),
+    ):
+
+        async def fail(connection: Any, argv: Any, failure: Exception = failure) -> Any:
+            raise failure
+
+        monkeypatch.setattr(node_over_ssh, "hold", fail)
+        with pytest.raises(ReconcilerError, match=word) as caught:
+            await node._hold(("serve",))
+        assert type(caught.value) is kind
+
+
 class Shell:
     """A machine that answers the commands of a build, and fails at one of them."""
 

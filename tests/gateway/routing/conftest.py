@@ -52,10 +52,10 @@ class Home:
         self.ranks.append(await rank.start())
         return Backend(len(self.ranks) - 1, epoch, str(rank.path), "node-a", None)
 
-    def pool(self, *quarantined: QuarantinedPrompt) -> Pool:
+    def pool(self, *quarantined: QuarantinedPrompt, timing: Timing = TIMING) -> Pool:
         """A pool of the routes, until the end of the test."""
         self.file.refresh()
-        self.pools.append(Pool(self.file, TIMING, reach, lambda: WALL, quarantined))
+        self.pools.append(Pool(self.file, timing, reach, lambda: WALL, quarantined))
         return self.pools[-1]
 
 

@@ -266,6 +266,19 @@ async def test_only_so_many_requests_that_have_no_answer_yet_are_held(made: Home
     assert pool.hold(first, started=False)
 
 
+async def test_while_a_request_is_held_routes_and_groups_are_looked_for_at_once(made: Home) -> None:
+    made.write(route())
+    pool = made.pool(timing=replace(TIMING, routes_idle=600.0))
+    watching = asyncio.create_task(pool.watch())
+    await asyncio.sleep(0.05)
+    made.write(route(await made.rank()))
+    await asyncio.sleep(0.05)
+    assert pool.connected() == {"llama": 0}, "nobody waits"
+    assert pool.hold(Waiter(pool), started=False)
+    await eventually(lambda: pool.connected() == {"llama": 1})
+    watching.cancel()
+
+
 async def test_a_name_that_is_not_known_is_looked_for_in_the_file_once_more(made: Home) -> None:
     made.write(route())
     pool = made.pool()

@@ -14,9 +14,10 @@ from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.run import Run
 from reconciler.wire.frames import FRAME_BYTES_MAX
 from reconciler.wire.generation import Accepted, Delta, Generate
+from reconciler.wire.sampling import OPEN, SamplingDefaults
 from tests.gateway.rank_double import Turn, eventually, silent, story
 
-from .conftest import Groups, route
+from .conftest import Groups, Home, route
 
 HELLO = Generate("", ({"role": "user", "content": "hello"},))
 
@@ -56,6 +57,25 @@ async def test_a_whole_answer_ends_with_its_reason_and_leaves_nothing_behind(gro
     assert groups.ended("stop") == 1
     assert rank.cancelled == []
     assert groups.pool.crowded("llama", asked.run.suspicion) is False
+
+
+async def test_a_group_is_asked_with_the_defaults_of_the_deployment_and_the_next_one_with_the_same(
+    made: Home,
+) -> None:
+    pool = made.pool()
+    asked = Asked(pool, generate=replace(HELLO, unset=OPEN))
+    with asked.run:
+        for epoch, temperature in ((1, 0.25), (2, 0.75)):
+            backend = await made.rank(story(3, die_after=1 if epoch == 1 else None), epoch)
+            sampling = SamplingDefaults(temperature=temperature)
+            made.write(replace(route(backend), sampling=sampling, max_stall_seconds=7.0 * epoch))
+            pool.refresh()
+            await eventually(lambda: pool.connected() == {"llama": 1})
+            await asked.until(1 if epoch == 1 else 99)
+            await eventually(lambda: made.ranks[0].left)
+    first, second = (rank.asked[0] for rank in made.ranks)
+    assert (first.sampling.temperature, first.max_stall_seconds) == (0.25, 7.0)
+    assert (second.sampling.temperature, second.max_stall_seconds) == (0.25, 14.0)
 
 
 async def test_a_request_that_cannot_be_answered_is_an_error_and_one_that_is_left_an_abort(

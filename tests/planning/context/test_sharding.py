@@ -123,6 +123,8 @@ def test_what_the_runtime_tried_counts_before_what_the_shape_suggests() -> None:
     assert why_not("tensor", weights({"tensor/4": array}, **quantized), 4) == (
         "its intermediate_size of 384 is no multiple of 4 quantization groups of 64"
     )
+    whole = weights({"tensor/4": array}, intermediate_size=383)
+    assert why_not("tensor", whole, 4) == array, "without quantization there are no groups"
     experts: Any = {**quantized, "moe_intermediate_size": 64}
     assert "moe_intermediate_size of 64" in why_not("tensor", weights(ranks_tried=0, **experts), 2)
 

@@ -108,6 +108,25 @@ def test_where_no_group_has_come_up_it_is_not_known_how_long_it_takes() -> None:
     assert "not served for as long as loading takes" in found.text
 
 
+def test_each_takes_as_long_as_the_slowest_has_taken() -> None:
+    world = served(3)
+    for (replica, group), took in zip(world.groups.items(), (100.0, 230.0, 60.0), strict=True):
+        assert group.proven_at is not None
+        world.groups[replica] = replace(group, created_at=group.proven_at - took)
+    found = cost(world, serving={"maxBatch": 4})
+    assert found is not None
+    assert found.seconds == 230.0
+
+
+def test_of_groups_whose_spec_is_not_known_it_is_not_said_that_they_are_replaced() -> None:
+    world = served(2)
+    first = world.replica(index=0)
+    world.groups[first] = replace(world.groups[first], spec=None)
+    found = cost(world, serving={"maxBatch": 4})
+    assert found is not None
+    assert found.replicas == (world.replica(index=1),)
+
+
 def test_new_weights_and_another_model_are_told_apart() -> None:
     world = settled(World([node("a"), hub_model(), hub_model("other", "c" * 40), deployment(nodes=1)]))
     others = list(world.manifests)

@@ -88,6 +88,30 @@ def test_a_change_that_a_rank_refuses_is_taken_back_before_a_second_replica_is_t
     assert "the spec before is served instead; to do: reconciler rollout undo deployment/tiny" in text
 
 
+def test_what_is_taken_back_waits_for_no_pause_between_replicas() -> None:
+    world = served(replicas=3)
+    before = {replica: group.fingerprint for replica, group in world.groups.items()}
+    change(world, serving={"maxBatch": 4}, rolling={"pause": "5m"})
+    world.settle()
+    assert [world.group(index=at).epoch for at in range(3)] == [1, 1, 2]
+    world.now += 301.0
+    world.first_phase = Phase.LOADING
+    until_formed(world)
+    world.end_rank(RankId("tiny", 1, 2, 0), code=ExitCode.CONFIG)
+    world.first_phase = Phase.READY
+    world.settle()
+    assert {replica: group.fingerprint for replica, group in world.groups.items()} == before
+
+
+def test_a_replica_that_is_added_has_nothing_before_it_to_go_back_to() -> None:
+    world = served(replicas=1)
+    world.manifests[:0] = [node("node-2"), node("node-3")]
+    world.manifests[-1] = deployment(nodes=2, replicas=2)
+    world.settle()
+    added = world.group(index=1)
+    assert (added.weights_before, added.spec_before) == ("", None)
+
+
 @pytest.mark.parametrize("signal", [11, 9], ids=["crashed", "killed before it has served"])
 def test_a_change_that_ends_twice_is_taken_back(signal: int) -> None:
     world = served()

@@ -88,16 +88,17 @@ def test_no_extra_one_is_formed_while_changes_are_paused_or_nothing_has_to_be_re
     assert roll(world) == ([], 2)
 
 
-def test_an_extra_one_serves_until_the_last_replica_serves_again() -> None:
-    world = replicas(1, NEVER_LESS, machines=2)
+@pytest.mark.parametrize("rolling", [{"maxSurge": 1}, NEVER_LESS], ids=["may be away", "never"])
+def test_an_extra_one_serves_until_the_last_replica_serves_again(rolling: dict[str, Any]) -> None:
+    world = replicas(2, rolling, machines=3)
     change(world)
     world.mute = {world.replica(index=0)}
-    roll(world, passes=15)
-    assert served(world) == [1]
+    roll(world, passes=30)
+    assert served(world) == [1, 2]
     world.mute = set()
     world.failures = {}
-    assert roll(world)[1] == 1
-    assert served(world) == [0]
+    assert roll(world)[1] == 2
+    assert served(world) == [0, 1]
 
 
 def test_a_canary_is_changed_behind_an_extra_one_which_ends_while_the_canary_serves() -> None:
@@ -263,6 +264,16 @@ def test_an_extra_one_that_fails_for_another_reason_is_not_waited_for_where_one_
     world.mute = {world.replica(index=2)}
     formed, least = roll(world)
     assert (least, set(formed)) == (1, {0, 1, 2})
+
+
+def test_an_extra_one_is_not_waited_for_from_the_moment_its_machine_is_silent() -> None:
+    world = replicas(2, {"maxSurge": 1}, machines=3)
+    world.mute = {world.replica(index=2)}
+    change(world)
+    world.act(4)
+    assert "an extra replica is to serve first: tiny/2 comes up" in waits(world)[1].text
+    world.lose(world.group(index=2).members[0])
+    assert not any("is to serve first" in each.text for each in waits(world).values())
 
 
 def test_an_extra_one_goes_back_to_what_another_has_served_with_and_not_to_what_has_never_served() -> None:

@@ -150,6 +150,13 @@ CASES: dict[str, tuple[Cables, Cables, dict[str, Any], LinkState, str, str]] = {
         "studio-1/1 and studio-2/1 are joined through ThunderBay Flex 8, if at all: no RDMA passes a dock",
         "join studio-1/1 and studio-2/1 by one Thunderbolt 5 cable, without ThunderBay Flex 8 between",
     ),
+    "a dock through which each end names the other": (
+        ONE, ONE,
+        {"studio-1/1": {"through": ("ThunderBay Flex 8",)}, "studio-2/1": {"through": ("ThunderBay Flex 8",)}},
+        LinkState.THROUGH_DOCK,
+        "studio-1/1 and studio-2/1 are joined through ThunderBay Flex 8, if at all: no RDMA passes a dock",
+        "join studio-1/1 and studio-2/1 by one Thunderbolt 5 cable, without ThunderBay Flex 8 between",
+    ),
     "an interface that is not active": (
         ONE, ONE, {"studio-2/1": {"active": False}}, LinkState.DOWN,
         "the link from studio-1/1 to studio-2/1 is down: the interface of studio-2/1 is not active",

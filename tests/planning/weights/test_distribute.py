@@ -91,9 +91,10 @@ def test_where_copies_fail_the_hub_is_asked() -> None:
     assert origins(world.plan()) == {"node-1": None}
 
 
-def test_another_machine_begins_where_the_first_has_trouble() -> None:
+@pytest.mark.parametrize("attempts", [1, 3], ids=["it is tried again soon", "it is given up"])
+def test_another_machine_begins_where_the_first_has_trouble(attempts: int) -> None:
     world = agents(machines(count=2, nodes=2))
-    stands(world, "node-0", FetchProblem.UNREACHABLE, attempts=3)
+    stands(world, "node-0", FetchProblem.UNREACHABLE, attempts=attempts)
     assert origins(world.plan()) == {"node-1": None}
 
 

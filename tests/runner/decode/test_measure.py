@@ -106,3 +106,21 @@ def test_of_a_pair_one_sends_first_and_the_other_sends_it_back(
     seconds = gauge._echo((1, 3), 256, 2)
     assert done == turn * 3, "the first one is not counted"
     assert (seconds > 0) is bool(turn)
+
+
+@pytest.mark.parametrize("size", [4, 256, 65536])
+def test_what_is_measured_is_of_the_size_that_is_told(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def noted(values: Any, *_: Any, group: Any) -> Any:
+        sizes.append(values.nbytes)
+        return values
+
+    for name in ("all_sum", "send", "recv_like"):
+        monkeypatch.setattr(mx.distributed, name, noted)
+    gauge = Gauge(SimpleNamespace(rank=lambda: 0, size=lambda: 2))
+    gauge._sum(size, 2, lambda: None)
+    assert set(sizes) == {size}
+    monkeypatch.setattr(gauge, "_barrier", lambda: None)
+    gauge._echo((0, 1), size, 2)
+    assert set(sizes) == {size}

@@ -24,7 +24,7 @@ from reconciler.runner.decode.reuse import Reuse
 from reconciler.runner.decode.sampling import sampler
 from reconciler.runner.model.adapter import Loaded, Tokenizer
 from reconciler.runner.model.agreed_batch import Choice, Logprobs
-from reconciler.runner.model.caches import footprint
+from reconciler.runner.model.caches import NOT, footprint
 from reconciler.runner.model.files import inspect
 from reconciler.runner.model.generator import Generator
 from reconciler.runner.model.loading import load_shard
@@ -123,6 +123,35 @@ def test_a_rank_is_ready_once_when_the_first_completion_of_its_group_is_over(loa
 
     assert follow_steps(orders, batch, progress, ready) == "over"
     assert ready_at == [batch.next_step // 2]
+
+
+def test_a_rank_reports_what_it_has_to_do_in_a_step_and_what_is_left_after_it(loaded: Loaded) -> None:
+    told: list[tuple[int, int]] = []
+
+    class Told(ProgressPipe):
+        def demand(self, count: int) -> None:
+            told.append((batch.next_step, count))
+
+    progress = Told(None)
+    batch = Batch(Generator(loaded, ALONE), progress)
+    orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    two = (Insertion((5,), 1, GREEDY), Insertion((6,), 2, GREEDY))
+    for order in (Step(0, insert=two, read=(Reading((0, 1)),)), Step(1), Step(2), Leave("over")):
+        orders.put(to_wire(order))
+    assert follow_steps(orders, batch, progress, lambda: None) == "over"
+    assert told == [(0, 2), (1, 2), (1, 2), (2, 1), (2, 1), (3, 0)]
+
+
+def test_a_model_that_cannot_tell_what_a_prompt_takes_reuses_nothing(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def secretive(*_: object, **__: object) -> None:
+        raise ValueError("how much it keeps depends on what it computes")
+
+    monkeypatch.setattr(type(loaded.model), "__call__", secretive)
+    found = footprint(loaded.model, None)
+    assert (found.reuse, found.ranks) == (NOT, ((),))
+    assert found.why == "mlx-lm cannot tell without computing how much memory a prompt takes"
 
 
 class Unreadable(Answer):

@@ -16,7 +16,9 @@ from reconciler.runner.embedding.weights import classes, expected
 from reconciler.runner.examination import examine
 from reconciler.runner.model.files import inspect
 from reconciler.runner.model.loading import load_shard
-from reconciler.wire.launch import RopeKind, RopeScaling
+from reconciler.runner.process.ending import RankEnd
+from reconciler.runner.rank import _names_expected
+from reconciler.wire.launch import ExitCode, RopeKind, RopeScaling
 from reconciler.wire.question import Pooling
 from tests.runner.conftest import change_json
 
@@ -45,6 +47,15 @@ def test_they_make_the_vectors_of_the_whole_model(endless: Path, headless: Path,
     change_json(headless / "config.json", tie_word_embeddings=tied)
     model, _ = load_model(headless, get_model_classes=classes)
     np.testing.assert_allclose(vector(model), vector(load(str(endless))[0]), rtol=1e-5, atol=1e-5)
+
+
+def test_a_rank_that_generates_does_not_take_them(headless: Path) -> None:
+    files = inspect(str(headless))
+    with _names_expected(embeds=True):
+        load_shard(files, None, "tensor", trust_remote_code=False)
+    with _names_expected(embeds=False), pytest.raises(RankEnd) as end:
+        load_shard(files, None, "tensor", trust_remote_code=False)
+    assert end.value.code == ExitCode.WEIGHTS
 
 
 def test_so_they_do_with_scaled_positions(headless: Path) -> None:

@@ -132,6 +132,16 @@ def test_who_joins_under_a_number_that_no_other_rank_has_is_sent_away(number: in
     assert [each.closed for each in connections] == [True, False]
 
 
+def test_rank_0_names_the_ranks_that_did_not_come_in_time() -> None:
+    connection = Stranger()
+    admitted: list[Any] = [((Join(2, 1, "1", "2", "weights"), connection), connection)]
+    door: Any = SimpleNamespace(admitted=lambda deadline: iter(admitted))
+    config: Any = SimpleNamespace(size=4, rendezvous_seconds=7.0)
+    with pytest.raises(RankEnd, match=r"rank 1, 3 did not connect within 7 s") as end:
+        control_channel._wait(door, config)
+    assert end.value.code == ExitCode.RENDEZVOUS
+
+
 def test_of_a_rank_that_comes_twice_the_later_connection_counts() -> None:
     connections = [Stranger(), Stranger(), Stranger()]
     joins = [Join(rank, 1, "1", "2", "weights") for rank in (1, 1, 2)]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reconciler.runner.markup.channels import Channels
 from reconciler.runner.markup.families import THINKING
+from reconciler.runner.markup.json_text import DEPTH_MAX
 from tests.examples import examples
 
 from .reading import BY_NAME, read, tools_for
@@ -58,6 +59,15 @@ CONTENT = [
     ("lfm2", "<|tool_call_start|>[look(at=1<|tool_call_end|>"),
     ("gemma-4", '<|tool_call>call:look{at:<|"|>x'),
     ("minimax-m3", ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="look">]<]minimax[>[<at>x'),
+    (
+        "minimax-m3",
+        ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="look">]<]minimax[>[<at>x]<]minimax[>[</at>'
+        "]<]minimax[>[<at>y]<]minimax[>[</at>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>",
+    ),
+    (
+        "glm",
+        "<tool_call>look<arg_key>at</arg_key><arg_value>x</arg_value><arg_key>at</arg_key><arg_value>y</arg_value></tool_call>",
+    ),
     ("kimi-k2", "<|tool_calls_section_begin|><|tool_calls_section_end|>"),
     ("functionary-3.2", "look\nnothing"),
     ("llama-3", '{"name": "look"}'),
@@ -71,6 +81,23 @@ def test_what_models_are_known_to_break_is_mended(family: str, text: str, argume
     seen = read(BY_NAME[family].family, text, TOOLS)
     assert seen.parsed == [("look", arguments)]
     assert seen.content == ""
+
+
+M3 = "]<]minimax[>["
+
+
+def test_elements_within_each_other_are_read_as_deep_as_json_is() -> None:
+    def written(depth: int) -> str:
+        inside = "".join(f"{M3}<n>" for _ in range(depth)) + "1" + "".join(f"{M3}</n>" for _ in range(depth))
+        return f'{M3}<tool_call>{M3}<invoke name="look">{M3}<deep>{inside}{M3}</deep>{M3}</invoke>{M3}</tool_call>'
+
+    (call,) = read(BY_NAME["minimax-m3"].family, written(DEPTH_MAX - 1), TOOLS).parsed
+    value, depth = call[1]["deep"], 0
+    while isinstance(value, dict):
+        value, depth = value["n"], depth + 1
+    assert depth == DEPTH_MAX - 1
+    seen = read(BY_NAME["minimax-m3"].family, written(DEPTH_MAX), TOOLS)
+    assert (seen.parsed, seen.content) == ([], written(DEPTH_MAX))
 
 
 @pytest.mark.parametrize(

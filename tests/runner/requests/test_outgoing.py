@@ -58,6 +58,29 @@ async def test_a_reader_that_is_too_far_behind_is_told_once_and_sent_no_more(
     out.close()
 
 
+async def test_nothing_is_sent_once_it_is_closed(pair: tuple[socket.socket, socket.socket]) -> None:
+    out = Outgoing(asyncio.get_running_loop(), pair[0], MIB)
+    assert out.write(b"before")
+    out.close()
+    out.close()
+    assert out.write(b"after"), "its reader is not too far behind"
+    await asyncio.wait_for(out.drained(), 20)
+    pair[0].close()
+    assert b"".join(iter(lambda: pair[1].recv(1 << 16), b"")) == b"before"
+
+
+async def test_what_is_written_after_the_end_is_not_kept_for_a_reader_that_was_behind(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    out = Outgoing(asyncio.get_running_loop(), pair[0], MIB)
+    while not out._left:
+        assert out.write(PIECE)
+    kept = len(out._left)
+    out.close()
+    assert {out.write(PIECE) for _ in range(2 * MIB // len(PIECE))} == {True}
+    assert len(out._left) == kept
+
+
 class Hurried:
     """A lock after which another thread always comes at once."""
 

@@ -19,8 +19,10 @@ from reconciler.runner.model.adapter import Loaded, Tokenizer
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.runner.requests import server as server_module
 from reconciler.runner.requests.server import Server
+from reconciler.runner.requests.texts import TextReader
 from reconciler.wire.frames import encode
 from reconciler.wire.generation import Accepted, Failed, Generate
+from reconciler.wire.question import Question, Texts
 from reconciler.wire.sampling import Sampling, SamplingDefaults
 from tests.runner.ranks import connected, question, short_directory
 
@@ -97,6 +99,42 @@ async def test_texts_that_wait_to_be_tokenized_have_a_bound_together(
         assert isinstance(await client.next("b"), Accepted)
         client.send(prompt("d", "ten bytes!"))
         assert isinstance(await client.next("d"), Accepted)
+
+
+async def test_texts_for_vectors_have_the_same_bound_and_are_refused_before_they_are_read(
+    endless: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "UNREAD_BYTES_MAX", 25)
+    Moody.may_go_on, Moody.asked = threading.Event(), []
+    loaded = Loaded(None, Moody(load(str(endless))[1]), 304, SamplingDefaults())
+    Moody.may_go_on.set()
+    reader = TextReader(loaded.tokenizer, 304, CONTEXT, 8, None)
+    Moody.may_go_on.clear()
+    Moody.asked.clear()
+
+    def texts(name: str, *given: str) -> Generate:
+        return Generate(name, (), tokens_max=0, question=Question("input", texts=Texts(texts=given)))
+
+    with short_directory() as folder:
+        path = str(folder / "s")
+        server = Server(path, CONTEXT, loaded, Inbox(100, ProgressPipe(None)), Forms(loaded), reader)
+        server.start()
+        try:
+            async with connected(path) as client:
+                client.send(texts("none"))
+                none = await client.next("none")
+                assert isinstance(none, Failed)
+                assert none.text == "there are 0 texts, expected 1 to 4096"
+                for name in "abc":
+                    client.send(texts(name, "five.", "bytes"))
+                failed = await client.next("c")
+                assert isinstance(failed, Failed)
+                assert failed.code == "overloaded"
+                Moody.may_go_on.set()
+                assert isinstance(await client.next("a"), Accepted)
+        finally:
+            Moody.may_go_on.set()
+            server.stop()
 
 
 async def test_a_short_text_waits_for_one_long_one_and_not_for_all(

@@ -163,6 +163,10 @@ def test_without_system_messages_the_user_says_all_that_the_first_ones_say(sever
     systems = [{"role": "system", "content": text} for text in "abc"]
     shaped = sent([*systems, USER], first_system=False, several_systems=several)
     assert shaped.messages == [{"role": "user", "content": "a\n\nb\n\nc\n\nhi"}]
+    talk = [USER, {"role": "assistant", "content": "yes"}, called("look"), result("look")]
+    shaped = sent([*systems, *talk], first_system=False, several_systems=several)
+    assert shaped.messages[0] == {"role": "user", "content": "a\n\nb\n\nc\n\nhi"}
+    assert names(shaped) == ["user", "assistant", "look", "=look"], "the rest is as it was"
 
 
 CALLS = [{"id": "functions.f:3", "function": {"name": "f", "arguments": {"a": "it's", "n": [1]}}}]
