@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from reconciler.state import ReplicaId
+from reconciler.state import JobName, ReplicaId, RunId
 from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.formed_under import Facts
 from reconciler.state.identity import ObjectKey
@@ -19,6 +19,8 @@ from reconciler.wire.launch import RankId
 
 from .privacy import LEFT_OUT, TEXTS, Disguise, Form
 
+JOB = "job/"
+"""Begins the text of a ``RunId``, and of no other id."""
 _UNIONS = (typing.Union, types.UnionType)
 _WORDS: dict[Any, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -38,7 +40,7 @@ def _plain(value: Any, disguise: Disguise, form: Form | None) -> Any:
             return value
         case Enum():
             return value.value
-        case ReplicaId() | RankId() | Facts() | FormedSpec():
+        case ReplicaId() | RunId() | RankId() | Facts() | FormedSpec():
             return str(value)
         case ObjectKey():
             return f"{value.kind}/{value.name}"
@@ -88,7 +90,7 @@ def read(hint: Any, value: Any, place: str) -> Any:
         return _optional(typing.get_args(hint), value, place)
     if origin is not None:
         return _container(origin, typing.get_args(hint), value, place)
-    if hint in (ReplicaId, RankId, ObjectKey, Facts, FormedSpec):
+    if hint in (ReplicaId, RunId, RankId, ObjectKey, Facts, FormedSpec):
         return _identity(hint, value, place)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _member(hint, value, place)
@@ -104,6 +106,8 @@ def read(hint: Any, value: Any, place: str) -> Any:
 def _optional(kinds: tuple[Any, ...], value: Any, place: str) -> Any:
     if value is None and type(None) in kinds:
         return None
+    if {ReplicaId, RunId} <= {*kinds}:
+        return _identity(RunId if str(value).startswith(JOB) else ReplicaId, value, place)
     (kind,) = (each for each in kinds if each is not type(None))
     return read(kind, value, place)
 
@@ -147,7 +151,10 @@ def _identity(hint: Any, value: Any, place: str) -> Any:
             return spec
         first, slash, last = value.rpartition("/")
         if slash:
-            return ReplicaId(first, int(last)) if hint is ReplicaId else ObjectKey(first, last)
+            if hint is RunId and first.startswith(JOB):
+                return RunId(JobName(first.removeprefix(JOB)), int(last))
+            if hint is not RunId:
+                return ReplicaId(first, int(last)) if hint is ReplicaId else ObjectKey(first, last)
     except (AttributeError, ValueError):
         pass
     raise Malformed(f"{place}: expected a {hint.__name__}, got {value!r:.60}")

@@ -15,6 +15,7 @@ from typing import Any
 from reconciler.state import GroupRecord, Memory, NodeObservation
 from reconciler.state.faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
 from reconciler.state.formed_spec import FormedSpec
+from reconciler.state.jobs import Artifacts, RankEnd, Run, RunAttempt, RunEnd
 from reconciler.state.machine.facts import MachineFacts, PortFacts, Route
 from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.state.memory import StepFailure
@@ -142,6 +143,11 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
     TransportFailure: {**_forms(_K, "transport facts"), **_forms(_T, "text person")},
     VerbsAttempts: _forms(_K, "boot_id"),
     Reboot: {**_forms(_K, "boot_id"), **_forms(_T, "reason")},
+    Run: _forms(_K, "fingerprint"),
+    RunAttempt: {**_forms(_K, "transport"), **_forms(_T, "text")},
+    RankEnd: _forms(_K, "node"),
+    RunEnd: _forms(_T, "text"),
+    Artifacts: _forms(_T, "text"),
     FormedSpec: _forms(_K, "json"),  # as the manifests have it
     Rollback: {**_forms(_K, "model tried served restarted_at"), **_forms(_T, "text")},
 }

@@ -307,7 +307,12 @@ def test_an_emptied_folder_stops_nothing_until_that_is_approved(controller: Cont
     assert (controller.agents(), controller.ask(ShowStatus())["held"]) == (agents, held)
 
     answer = controller.ask(Approve(held["revision"][:8], "ada"))
-    assert answer == {"revision": held["revision"], "removes": held["removes"], "again": False}
+    assert answer == {
+        "revision": held["revision"],
+        "removes": held["removes"],
+        "runs": [],
+        "again": False,
+    }
     controller.wait(lambda: controller.ask(Get())["items"] == [])
     assert controller.reasons().count("Removed") == len(before)
     assert controller.ask(ShowStatus())["held"] is None

@@ -13,7 +13,8 @@ import pytest
 from reconciler.errors import Deposed
 from reconciler.state import Desired, FaultClass, NodeName, Reboot, TransportFailure
 from reconciler.state.formed_under import NO_FACTS
-from reconciler.state.identity import ObjectKey
+from reconciler.state.identity import JobName, ObjectKey, RunId
+from reconciler.state.jobs import Run
 from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import ObjectStatus
 from reconciler.state.rollback import Rollback
@@ -28,6 +29,7 @@ REVISION = Desired.of("r2", [node("node-a")])
 
 SETBACK = Rollback("tiny", "org/tiny@b", "org/tiny@a", "", 5.0, "it crashed")
 
+RUN = Run(RunId(JobName("train"), 1), "f", 5.0)
 WRITES: dict[str, Callable[[Store], object]] = {
     "renew": lambda store: store.renew(),
     "outgrow": lambda store: store.outgrow(Path("nowhere.db")),
@@ -50,6 +52,10 @@ WRITES: dict[str, Callable[[Store], object]] = {
     "keep_spec": lambda store: store.keep_spec(TINY, 1, SPEC),
     "forget_rollback": lambda store: store.forget_rollback(TINY.deployment),
     "set_back": lambda store: store.set_back(TINY.deployment, SETBACK),
+    "create_run": lambda store: store.create_run(RUN),
+    "put_run": lambda store: store.put_run(RUN),
+    "end_attempt": lambda store: store.end_attempt(RUN),
+    "remove_runs": lambda store: store.remove_runs([RUN.id]),
     "objects.apply": lambda store: store.objects.apply(REVISION, 5.0),
     "objects.remove": lambda store: store.objects.remove(ObjectKey("Node", "node-b")),
     "objects.approve": lambda store: store.objects.approve("r9", 5.0, "ada"),

@@ -32,11 +32,15 @@ def properties(part: Any, whole: Any) -> dict[str, Any]:
     return found
 
 
+MADE = {"files.sha256"}
+"""Fields that are shown in place of others."""
+
+
 @pytest.mark.parametrize("kind", DESCRIBED)
 def test_each_field_of_a_spec_is_one_of_its_manifest(kind: str) -> None:
     whole = schema(kind)
     spec = getattr(objects, kind).__annotations__["spec"].__forward_arg__
-    for path in fields(spec):
+    for path in sorted({*fields(spec)} - MADE):
         there = properties(properties(whole, whole)["spec"], whole)
         *before, last = path.split(".")
         for name in before:
