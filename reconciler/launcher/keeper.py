@@ -51,6 +51,7 @@ DEPTH_MAX = 128
 SWEEP_SECONDS = 10.0
 """Bound on the time for killing: the kernel may hold a process for ever."""
 _PR_SET_CHILD_SUBREAPER = 36
+PS_SECONDS = 10.0
 _LINUX = sys.platform.startswith("linux")
 _COMMAND_BYTES_MAX = 8 * 1024 * 1024
 
@@ -158,9 +159,17 @@ def _from_proc() -> Iterator[Process]:
 
 def _from_ps() -> Iterator[Process]:
     columns = ("ps", "-axww", "-o", "pid=,ppid=,pgid=,uid=,stat=,command=")
-    shown = subprocess.run(
-        columns, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env={"LC_ALL": "C"}, check=False
-    )
+    try:
+        shown = subprocess.run(
+            columns,
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env={"LC_ALL": "C"},
+            timeout=PS_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return  # the next look may see them
     for line in shown.stdout.decode("utf-8", "replace").splitlines():
         row = line.split(None, 5)
         if len(row) < 5 or not row[0].isdigit():
