@@ -62,6 +62,7 @@ from reconciler.planning.context import (
     memory_ledger,
     reservations,
     tcp_ports,
+    view,
     workload,
     world,
 )
@@ -176,8 +177,8 @@ PLANNED = (
     ),
     Mutant(
         "only-living-ranks-are-observed",
-        ladder._not_observed,
-        keep(BinOp, "left", 0, 3),
+        view.WorkloadView._unseen.func,  # type: ignore[attr-defined]
+        keep(BinOp, "left", 0, 1),
         "a group is judged although the node of its dead rank has not been seen since it was changed",
         PLANNING,
     ),
@@ -359,7 +360,7 @@ PLANNED = (
     Mutant(
         "groups-of-one-pass-share-ports",
         _workloads,
-        drop(Assign, 7, 10),
+        drop(Assign, 9, 12),
         "two groups formed in one pass on one host wait for each other's ports",
         PLANNING,
     ),
@@ -386,7 +387,7 @@ PLANNED = (
     ),
     Mutant(
         "continuations-have-no-end",
-        stalls.resume,
+        stalls.continue_stopped,
         drop(Compare, 2, 3),
         "a rank that is stopped again and again is continued for ever and never given up",
         PROPERTIES,
@@ -485,14 +486,14 @@ PLANNED = (
     Mutant(
         "a-group-is-drained-to-nowhere",
         ladder._drained,
-        never(If, 2, 4),
+        never(If, 3, 5),
         "a drain ends the only group of a replica although another node is about to answer",
         PLANNING,
     ),
     Mutant(
         "an-object-leaves-before-its-ranks",
         removal._of_workloads,
-        never(If, 0, 3),
+        never(If, 0, 4),
         "a deployment is gone from the inventory while its ranks still run",
         PLANNING,
     ),
@@ -520,14 +521,14 @@ PLANNED = (
     Mutant(
         "an-emptied-folder-is-obeyed",
         removals.hold,
-        put(BoolOp, "{it.values[1]} or not {it.values[0]}", 1, 2),
+        put(BoolOp, "{it.values[1]} or not {it.values[0]}", 1, 3),
         "a branch pushed from the wrong place stops everything that people use",
         ("tests/planning/test_safety.py", "tests/controller/test_desired_state.py"),
     ),
     Mutant(
         "most-of-a-cluster-may-be-pruned",
         removals.removal,
-        put(BinOp, "100 * {it.right}", 3, 4),
+        put(BinOp, "100 * {it.right}", 2, 3),
         "a merge that went wrong removes half of a cluster, and nobody is asked",
         PLANNING,
     ),
