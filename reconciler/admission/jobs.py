@@ -1,6 +1,6 @@
 """Finds the jobs that a revision could run and that the one before could not. Pure.
 
-A Job is code: whoever changes it, or the Nodes that allow it, runs programs on these machines. A job that no Node allows
+A Job is code: a person who changes it, or a Node that allows it, runs programs on these machines. A job that no Node allows
 runs nothing, so that it needs no permission until a Node allows it.
 """
 

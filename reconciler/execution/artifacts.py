@@ -1,7 +1,7 @@
 """Fetches the artifacts of runs from nodes into the home of the controller: ``FOLDER/JOB/RUN/RANK/PATH``.
 
 A job may have made any files with any names. Only regular files with plain relative paths are taken, and nothing is ever
-written through a link. What is there already is not fetched again, so that a fetch continues after an interruption.
+written through a link. A file that is there already is not fetched again: a fetch continues after an interruption.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def refused(path: str) -> str:
 
 @dataclass(slots=True)
 class _Fetched:
-    """What was fetched so far."""
+    """The files that were fetched so far."""
 
     files: int = 0
     size: int = 0

@@ -59,7 +59,7 @@ class Launcher:
         self._launch = launch
         self._progress = progress
         self._status: Optional[int] = None
-        """How the program has ended."""
+        """Status of the program after its end."""
         self._interruption: asyncio.Future[None]
         self._keeping: Keeping
         self._gang: Gang

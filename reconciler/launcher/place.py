@@ -26,7 +26,7 @@ _FILLED = 0o733
 
 
 class Place:
-    """Where the working directory is made. ``work`` is its absolute path."""
+    """The place in which the working directory is made. ``work`` is its absolute path."""
 
     def __init__(self, launch: Launch) -> None:
         """Make the place. Raises ``RankEnd(CONFIG)``."""
@@ -57,7 +57,7 @@ class Place:
 
 
 def _describe(place: Path, launch: Launch) -> None:
-    """Write down, for the agent, to which rank a place belongs. Raises ``OSError``."""
+    """Note the rank of a place, for the agent. Raises ``OSError``."""
     owner = {"directory": str(launch.directory), "user": launch.job.user}
     with os.fdopen(os.open(place / "place.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
         json.dump(owner, stream)

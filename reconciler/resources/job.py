@@ -241,7 +241,7 @@ class JobSpec(Strict):
     concurrency_policy: Literal["Forbid", "Replace"] = "Forbid"
     """For a run that is due while the last one has not ended. `Forbid`: it is left out. `Replace`: the last one ends."""
     starting_deadline: Annotated[Seconds, Field(ge=10)] = 300.0
-    """How late a scheduled run may begin, such as after the controller was down, at least 10s. Later, it is left out."""
+    """Longest delay of a scheduled run, such as after the controller was down, at least 10s. A later run is left out."""
     ttl_after_finished: Annotated[Seconds, Field(ge=0)] = 7 * 24 * 3600.0
     """Time for which logs and working directories of a run stay on the nodes after its end."""
     limits: Limits = Limits.by_default()

@@ -255,8 +255,8 @@ class NodeSpec(Access):
         ),
         Field(json_schema_extra=_any_of),
     ] = "deny"
-    """Jobs that may run here. A Job is code: whoever may push to these paths of the cluster repository can run any program
-    on the machine. `deny`: none."""
+    """Jobs that may run here. A Job is code: everybody who may push to these paths of the cluster repository can run any
+    program on the machine. `deny`: none."""
     reboot_from: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
     """Id of the boot that should end: while the machine runs in it, the machine is drained and restarted, one machine
     at a time. In any other boot this has no effect. `reconciler reboot` sets it."""

@@ -13,7 +13,7 @@ from .subjects import RunSubject
 
 @dataclass(frozen=True, slots=True)
 class _OfRun:
-    """Common part of steps that write what is known of a run."""
+    """Common part of steps that write a run."""
 
     verb: ClassVar[str]
     run: Run

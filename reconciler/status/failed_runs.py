@@ -25,7 +25,7 @@ class FailedRun:
     """Time of its end, in seconds since the Unix epoch."""
     seen: str
     doing: str
-    """What follows by itself; empty if nothing does."""
+    """The next thing that happens by itself; empty if nothing does."""
     person: str
     """The steps that only a person can take; empty if another run begins by itself."""
     rank: RankId | None = None

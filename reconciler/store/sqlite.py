@@ -264,7 +264,7 @@ class Store:
                 self._record(group, group.epoch)
 
     def put_run(self, run: Run) -> None:
-        """Write a run in place of what was known of it."""
+        """Write a run in place of its earlier state."""
         with self._db.writing():
             self._runs.put(run)
 

@@ -31,7 +31,7 @@ class Over:
     ok: bool
     """True for exit status 0: the others go on."""
     text: str = ""
-    """How it ended, for people."""
+    """Its end, for people."""
 
 
 @message("runRemote")

@@ -189,7 +189,7 @@ class Artifacts:
 
     files: Tuple[Artifact, ...]
     problems: Tuple[str, ...] = ()
-    """What is left out and why, for people."""
+    """Files that are left out, and why, for people."""
 
 
 @message("artifact_piece")

@@ -627,7 +627,7 @@ class JobRank(TypedDict):
     exit: str | None
     """Its exit as ``code:signal``; None while it runs, and if it is not known."""
     text: str
-    """What it does, or its own last words, for people."""
+    """Its present activity, or its own last words, for people."""
 
 
 class AttemptFields(TypedDict):

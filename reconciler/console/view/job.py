@@ -90,7 +90,7 @@ class Run:
     seconds: float | None
     exit: str
     artifacts: str
-    """What was fetched, in few words; empty if there is nothing."""
+    """Say in few words how many files were fetched; empty if there is nothing."""
     missing: str
     """The artifacts that were not fetched, and why."""
     left_out: int

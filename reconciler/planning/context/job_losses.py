@@ -10,7 +10,7 @@ from reconciler.state.jobs import AttemptEnd
 from .world import World
 
 COUNTED_SECONDS = 3600.0
-"""How long a loss counts: as long as machines count panics."""
+"""A loss counts for this long, like the panics of machines."""
 
 
 def node_losses(world: World) -> Counter[NodeName]:

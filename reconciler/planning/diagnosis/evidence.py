@@ -39,7 +39,7 @@ class Evidence:
     returning: frozenset[NodeName] = frozenset()
     """Nodes that came back from a restart so recently that other nodes may still report their cables as before."""
     harmed: Mapping[NodeName, int] = field(default_factory=dict)
-    """How often each node was lost beneath a run of a job lately, which counts as the cause."""
+    """Recent losses of each node beneath a run of a job, which counts as their cause."""
     ring: bool = False
     """True if only neighbours in the order of ranks are joined, and the last with the first; else all with all."""
 

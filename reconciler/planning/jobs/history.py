@@ -1,5 +1,5 @@
-"""What the nodes of an attempt keep of its run, for a controller that has lost its store: with it, a run that is found again
-is judged as if nothing had been lost.
+"""Facts about a run that the nodes of an attempt keep for a controller that has lost its store. With them, the controller
+judges a run as if nothing had been lost.
 
 It goes with the launch of each rank (``LaunchSpec.formed_for``), and agents report it.
 """

@@ -61,7 +61,7 @@ BACK_OFF_SECONDS_MAX = 360.0
 LAUNCHER_SECONDS = 3.0
 """Time for a launcher to end, in addition to the grace that it gives its program."""
 CONTINUED_SECONDS = 120.0
-"""How long a continuation of a stopped rank counts."""
+"""Each continuation of a stopped rank counts for this long."""
 OWN_DEADLINE_SECONDS = 86_400.0
 """Bound on the start of a rank, in addition to those of its phases."""
 
@@ -117,7 +117,7 @@ def _unrecorded(view: RunView) -> Decision | None:
 
 
 def _completed(view: RunView) -> Decision | None:
-    """End an attempt whose ranks have all ended with 0. One that was asked to end has not completed."""
+    """End an attempt whose ranks have all ended with 0. An attempt that was asked to end has not completed."""
     record = view.record
     if record is None or len(view.current) < len(record.members) or _was_stopped(view):
         return None
