@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from reconciler.agent.local_host import LocalHost, Settings
 from reconciler.wire.launch import Exit, LaunchSpec, Phase, Progress, RankId
 from reconciler.wire.node import FetchWeights, Gone, HeldBy, ShimState
+from reconciler.wire.paths import shim_socket
 from reconciler.wire.weights import FetchProblem, FetchSource, hub_path, partial_folder
 from tests.agent.bench import NO_RUNTIME, launch, soon
 
@@ -177,3 +179,17 @@ async def test_without_a_shim_there_is_no_connection(node: Node) -> None:
     await soon(lambda: node.host.runtime() is not None)
     assert node.host.runtime() == {}
     assert node.news == [True]
+
+
+async def test_of_connections_to_shims_that_were_made_nothing_is_kept(node: Node) -> None:
+    taken: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_unix_server(
+        lambda _, writer: taken.append(writer), shim_socket(str(node.settings.run_directory), ID)
+    )
+    for count in range(1, 5):
+        node.host.connect(ID, lambda message: None, lambda: None)
+        await soon(lambda count=count: len(taken) == count and node.host._connecting[-1].done())  # type: ignore[misc]
+        assert len(node.host._connecting) == 1
+    server.close()
+    for writer in taken:
+        writer.close()

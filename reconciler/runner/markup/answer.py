@@ -175,7 +175,6 @@ def _read_reasoning(family: Family, reader: Reader, end: str) -> Reading[None]:
             break
     else:
         yield from text.take(end)
-    reader.reasoning_over()
 
 
 def _read_draft(family: Family, reader: Reader, start: str, end: str) -> Reading[bool]:

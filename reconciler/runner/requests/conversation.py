@@ -46,7 +46,7 @@ def render(
     known, found = tokenizer.known, traits_of(tokenizer)
     simple = dataclasses.replace(found, any_schemas=False, plain_schemas=False)
     refusal: Exception | None = None
-    for traits in (found, simple, STRICTEST) if tools else (found, STRICTEST):
+    for traits in (found, simple, STRICTEST):
         given = [_message(message) for message in messages]
         try:
             shaped = shape(given, tools, traits, known.family, known.id_pattern)
