@@ -553,6 +553,18 @@ def test_the_record_of_an_attempt_stays_although_the_next_one_never_started() ->
     assert world.plan().settled
 
 
+def test_the_record_of_an_attempt_stays_although_many_later_ones_never_started() -> None:
+    world = cluster(job())
+    world.settle()
+    finish(world, code=1)
+    world.settle()
+    for boot in "abcde":
+        world.boots[NodeName("node-b")] = boot
+        world.settle()
+    assert len(run_of(world).attempts) > 3
+    assert {rank.epoch for rank in world.ranks} == {1}
+
+
 def test_a_store_of_an_earlier_moment_does_not_begin_the_same_run_again() -> None:
     world = cluster(job())
     world.act()
