@@ -21,7 +21,7 @@ def node_losses(world: World) -> Counter[NodeName]:
             if attempt.end is AttemptEnd.NODE_LOST and world.now - attempt.ended_at < COUNTED_SECONDS:
                 found.update({each.node for each in attempt.ranks})
     for workload, record in world.memory.groups.items():
-        if isinstance(workload, RunId):
+        if isinstance(workload, RunId) and world.observed.group(record):
             boots = dict(zip(record.members, record.boots, strict=False))
             found.update(name for name, boot in boots.items() if world.boot(name) not in ("", boot))
     return found

@@ -184,15 +184,17 @@ def _leave(view: RunView, leave: Leave) -> Decision:
 
 
 def _node_lost(view: RunView) -> Decision | None:
-    """End an attempt whose node is lost, or has restarted."""
+    """End an attempt whose node is lost, or has restarted. It is not to blame for that if none of its ranks was there."""
     if view.record is None:
         return None
     if view.lost_members:
         whys = (f"{name} is quarantined: {quarantine.reason(view.world, name)}" for name in view.lost_members)
-        return _leave(view, Leave(AttemptEnd.NODE_LOST, "; ".join(whys)))
-    if view.rebooted:
-        return _leave(view, Leave(AttemptEnd.NODE_LOST, f"{few_names(view.rebooted)} has restarted"))
-    return None
+        why = "; ".join(whys)
+    elif view.rebooted:
+        why = f"{few_names(view.rebooted)} has restarted"
+    else:
+        return None
+    return _leave(view, Leave(AttemptEnd.NODE_LOST if view.current else AttemptEnd.DRAINED, why))
 
 
 def _rank_failed(view: RunView) -> Decision | None:
@@ -330,11 +332,11 @@ def _unstarted(view: RunView) -> Decision | None:
 
 def _back_off_until(view: RunView) -> float | None:
     """Return when the next attempt may begin; None if now."""
-    attempts, now = view.run.attempts, view.world.now
-    if not attempts or attempts[-1].end not in COUNTED:
+    now, failed = view.world.now, [each for each in view.run.attempts if each.end in COUNTED]
+    if not failed:
         return None
     delay = min(BACK_OFF_SECONDS_MAX, BACK_OFF_SECONDS_MIN * 2.0 ** (view.run.failures - 1))
-    until = attempts[-1].ended_at + delay
+    until = failed[-1].ended_at + delay
     return until if now < until <= now + BACK_OFF_SECONDS_MAX else None
 
 

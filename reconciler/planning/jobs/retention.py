@@ -36,14 +36,15 @@ def _forgotten(world: World, node: NodeName, rank: ObservedRank) -> ForgetRank |
     whole = ForgetRank(id, node, report.id)
     if run is None:
         return whole if job is None else None
+    newest = max(each.report.id.epoch for each in world.observed.ranks_of(run.id))
     if run.ended is None:
-        return whole if report.id.epoch <= _epoch(world, run) - ATTEMPTS_KEPT else None
+        old = report.id.epoch <= _epoch(world, run) - ATTEMPTS_KEPT
+        return whole if old and report.id.epoch < newest else None
     if run.artifacts.state is Fetched.PENDING:
         return None
     ttl = job.spec.ttl_after_finished if job is not None else 0.0
     if world.now - run.ended.at < ttl:
         return None
-    newest = max(each.report.id.epoch for each in world.observed.ranks_of(run.id))
     if job is None or report.id.epoch < newest or run is not runs.of_job(world, id.job)[-1]:
         return whole
     return None if report.pruned else ForgetRank(id, node, report.id, keep_record=True)

@@ -393,6 +393,21 @@ def test_a_machine_that_restarts_counts_as_lost_to_the_run() -> None:
     assert ended.reason is RunReason.NODE_LOSS
 
 
+def test_a_run_is_not_to_blame_for_nodes_that_are_lost_before_it_has_started_there() -> None:
+    world = cluster(job())
+    world.settle()
+    finish(world, code=1)
+    world.settle()
+    for boot in ("second", "third", "fourth"):
+        assert world.groups, "it has nodes, and waits for its back-off"
+        world.boots[NodeName("node-b")] = boot
+        world.settle()
+    assert run_of(world).node_losses == 0
+    assert run_of(world).ended is None
+    tried_again(world)
+    assert len(ranks_of(world)) == 2
+
+
 def test_a_scheduled_job_that_loses_nodes_is_not_scheduled_again() -> None:
     world = cluster(job(schedule="* * * * *"))
     world.created[ObjectKey("Job", "hpl")] = world.now
@@ -536,6 +551,18 @@ def test_the_record_of_an_attempt_stays_although_the_next_one_never_started() ->
     world.settle()
     assert {rank.epoch for rank in world.ranks} == {1}
     assert world.plan().settled
+
+
+def test_the_record_of_an_attempt_stays_although_many_later_ones_never_started() -> None:
+    world = cluster(job())
+    world.settle()
+    finish(world, code=1)
+    world.settle()
+    for boot in "abcde":
+        world.boots[NodeName("node-b")] = boot
+        world.settle()
+    assert len(run_of(world).attempts) > 3
+    assert {rank.epoch for rank in world.ranks} == {1}
 
 
 def test_a_store_of_an_earlier_moment_does_not_begin_the_same_run_again() -> None:

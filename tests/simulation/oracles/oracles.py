@@ -118,7 +118,7 @@ class Oracles:
         machine = rank.machine
         if machine.withheld_at is not None and world.loop.now - machine.withheld_at > WITHHELD_SECONDS:
             self.violated(f"{rank} was started on {rank.node}, which is not fit for it")
-        if machine.panics >= PANICS_MAX and replica in machine.panicked:
+        if machine.panics - machine.harmed >= PANICS_MAX and replica in machine.panicked:
             self.violated(
                 f"{rank} was started on {rank.node}, which it has brought down {machine.panics} times"
             )

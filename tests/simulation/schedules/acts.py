@@ -153,10 +153,10 @@ def panic(name: str) -> Act:
         machine = world.machines[name]
         world.note(f"{name} panics")
         alive = machine.alive()
-        blamed = (
-            [] if any(rank.config.job is not None for rank in alive) else alive
-        )  # a job counts as the cause
-        machine.panicked = {replica_of(r.id) for r in blamed if world.oracles.formed_as_things_are(r)}
+        machine.panicked = {
+            replica_of(r.id) for r in alive if r.config.job is None and world.oracles.formed_as_things_are(r)
+        }
+        machine.harmed += any(rank.config.job is not None for rank in alive)  # which counts as the cause
         machine.panics += 1
         machine.power_off()
         world.loop.call_later(4.0, machine.power_on)
@@ -170,10 +170,10 @@ def panics_are_old(name: str) -> Act:
     def act(world: World) -> None:
         machine = world.machines[name]
         world.note(f"the panics of {name} are old")
-        if machine.panics >= PANICS_MAX:
+        if machine.panics - machine.harmed >= PANICS_MAX:
             waiting = machine.panicked - {replica_of(rank.id) for rank in world.ranks()}
             world.persons |= {(f"replica/{replica}", "C12") for replica in waiting}
-        machine.panics, machine.panicked = 0, set()
+        machine.panics, machine.harmed, machine.panicked = 0, 0, set()
 
     return act
 

@@ -64,6 +64,8 @@ class Machine:
         self.load_seconds = LOAD_SECONDS
         self.panics = 0
         """Reports of the last hour."""
+        self.harmed = 0
+        """Those of them that came while a rank of a job was here, which counts as the cause."""
         self.panicked: set[WorkloadId] = set()
         """Whose ranks were here when it panicked last, and nothing has changed since their groups were formed."""
         self.probes_late = 0.0
