@@ -734,10 +734,17 @@ class World:
         place, report = self.ranks[rank_id]
         self.ranks[rank_id] = (place, replace(report, **changes))
 
-    def end_rank(self, rank_id: RankId, code: int | None = None, signal: int | None = None) -> None:
-        """A rank ends, for whatever reason."""
+    def end_rank(
+        self,
+        rank_id: RankId,
+        code: int | None = None,
+        signal: int | None = None,
+        program: bool | None = None,
+    ) -> None:
+        """A rank ends, for whatever reason; of a job, with its program unless ``program`` says otherwise."""
         place, report = self.ranks[rank_id]
-        ended = Exit(code, signal, self.now)
+        of_job = isinstance(_replica(rank_id), RunId)
+        ended = Exit(code, signal, self.now, program=of_job if program is None else program)
         self.ranks[rank_id] = (
             place,
             replace(

@@ -62,6 +62,8 @@ LAUNCHER_SECONDS = 3.0
 """Time for a launcher to end, in addition to the grace that it gives its program."""
 CONTINUED_SECONDS = 120.0
 """Each continuation of a stopped rank counts for this long."""
+ATTEMPTS_KEPT = 200
+"""Attempts of a run that are remembered, more than can fail."""
 OWN_DEADLINE_SECONDS = 86_400.0
 """Bound on the start of a rank, in addition to those of its phases."""
 
@@ -393,10 +395,18 @@ def _end_attempt(view: RunView, leave: Leave) -> Decision:
         for rank, name in enumerate(record.members)
     )
     attempt = RunAttempt(record.epoch, record.created_at, now, leave.end, leave.text, ranks, record.transport)
-    after = replace(run, attempts=(*run.attempts, attempt))
+    after = replace(run, attempts=_bounded((*run.attempts, attempt)))
     if leave.end is AttemptEnd.SUSPENDED:
         after = replace(after, suspended_at=now)
     return Decision(steps=(EndAttempt(_ended(view, leave, after)),))
+
+
+def _bounded(attempts: tuple[RunAttempt, ...]) -> tuple[RunAttempt, ...]:
+    """Leave out the oldest attempt that no verdict counts, where there are many: drains have no limit."""
+    if len(attempts) <= ATTEMPTS_KEPT:
+        return attempts
+    old = next((each for each in attempts if each.end not in (*COUNTED, AttemptEnd.NODE_LOST)), None)
+    return tuple(each for each in attempts if each is not old)
 
 
 def _ended(view: RunView, leave: Leave, run: Run) -> Run:

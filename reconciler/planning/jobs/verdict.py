@@ -12,7 +12,8 @@ NODE_LOSSES_MAX = 2
 def verdict(job: Job | None, run: Run) -> tuple[RunResult, RunReason] | None:
     """Return the end of a run after its last attempt; None if there is to be another one."""
     last = run.attempts[-1]
-    codes = {each.exit.code for each in last.ranks if each.exit is not None}
+    # A launcher that ends by itself may have the status of some program.
+    codes = {each.exit.code for each in last.ranks if each.exit is not None and each.exit.program}
     if job is None:
         return RunResult.CANCELLED, RunReason.DELETED
     if run.node_losses >= NODE_LOSSES_MAX:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.planning.jobs import ladder
 from reconciler.resources import Job
 from reconciler.state import (
     AllocateEpoch,
@@ -205,6 +206,26 @@ def test_a_run_that_is_over_its_deadline_ends_in_order_and_has_failed() -> None:
     ended = run_of(world).ended
     assert ended is not None
     assert (ended.result, ended.reason) == (RunResult.FAILED, RunReason.DEADLINE)
+
+
+def test_a_status_of_the_launcher_is_none_of_the_program() -> None:
+    world = cluster(job(failOnExitCodes=[67], backoffLimit=3))
+    world.settle()
+    first, second = ranks_of(world)
+    world.end_rank(first, signal=9)
+    world.end_rank(second, code=67, program=False)
+    world.settle()
+    assert run_of(world).ended is None
+
+
+def test_a_run_that_is_drained_for_ever_does_not_grow_for_ever() -> None:
+    world = cluster(job(), nodes=3)
+    for turn in range(ladder.ATTEMPTS_KEPT + 3):
+        world.manifests[0] = worker("node-a", drain=turn % 2 == 0)
+        world.manifests[1] = worker("node-b", drain=turn % 2 == 1)
+        world.settle()
+    assert len(run_of(world).attempts) == ladder.ATTEMPTS_KEPT
+    assert run_of(world).ended is None
 
 
 def test_a_suspended_run_goes_on_later_and_the_time_between_does_not_count() -> None:

@@ -56,7 +56,7 @@ class ProgramRank(Rank):
         if end < 0:
             self.end(None, -end, "")
         else:
-            self.end(end, None, "the program says so" if end else "")
+            self.end(end, None, "the program says so" if end else "", program=True)
 
     def _harm(self) -> None:
         machine = self.machine

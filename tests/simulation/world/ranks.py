@@ -315,7 +315,7 @@ class Rank(_Living):
         elif number == signal.SIGCONT:
             self.resume()
 
-    def end(self, code: int | None, number: int | None, detail: str) -> None:
+    def end(self, code: int | None, number: int | None, detail: str, program: bool = False) -> None:
         """It is gone; the others of its group notice, and its shim writes down how it ended."""
         if not self.process.alive:
             return
@@ -325,7 +325,7 @@ class Rank(_Living):
         self.vanish()
         world.left(self)
         shim = self.shim
-        ended = Exit(code, number, world.wall() + self.machine.skew, detail)
+        ended = Exit(code, number, world.wall() + self.machine.skew, detail, program=program)
         if shim.process.alive:
             world.loop.call_soon(shim.ended, ended, context=shim.process.context)
         for other in world.group_of(self):
