@@ -739,12 +739,12 @@ class World:
         rank_id: RankId,
         code: int | None = None,
         signal: int | None = None,
-        program: bool | None = None,
+        program: int | None = None,
     ) -> None:
         """A rank ends, for whatever reason; of a job, with its program unless ``program`` says otherwise."""
         place, report = self.ranks[rank_id]
         of_job = isinstance(_replica(rank_id), RunId)
-        ended = Exit(code, signal, self.now, program=of_job if program is None else program)
+        ended = Exit(code, signal, self.now, program=of_job if program is None else bool(program))
         self.ranks[rank_id] = (
             place,
             replace(
