@@ -106,7 +106,7 @@ class JobFile(Strict):
     executable: bool = False
     """The file may be run as a program."""
     data: Annotated[str | None, AfterValidator(_base64)] = None
-    """Content, in base64. The reconciler sets it when it reads the commit."""
+    """Content, in base64. It is set when the commit is read."""
 
     @property
     def name(self) -> str:
@@ -248,7 +248,7 @@ class JobSpec(Strict):
     restarted_at: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     """A change of this value runs the job again. `reconciler restart` sets it to the current time."""
     manifest_path: RelativePath | None = None
-    """Path of this manifest in the cluster repository. The reconciler sets it when it reads the commit."""
+    """Path of this manifest in the cluster repository. It is set when the commit is read."""
     cancelled_run: Annotated[int, Field(ge=1)] | None = None
     """Runs up to this number end. `reconciler cancel` sets it."""
 
@@ -276,7 +276,7 @@ class Job(Manifest):
     spec: JobSpec
 
     def body(self, *, defaults: bool = True) -> dict[str, Any]:
-        """Return it without what the reconciler sets when it reads a commit."""
+        """Return it without the fields that are set when a commit is read."""
         body = super().body(defaults=defaults)
         body["spec"].pop("manifestPath", None)
         for file in body["spec"].get("files", ()):

@@ -185,9 +185,7 @@ def test_links_are_not_followed(repo: ClusterRepo, person: Person) -> None:
 def test_nobody_sets_what_the_reconciler_sets(wrong: str, path: str) -> None:
     with pytest.raises(InvalidManifests) as found:
         load({"a.yaml": wrong.encode(), "a.py": Beside(b"")})
-    assert str(found.value.problems[0]) == (
-        f"a.yaml:{path}: the reconciler sets this when it reads a commit: remove it"
-    )
+    assert str(found.value.problems[0]) == (f"a.yaml:{path}: this is set when a commit is read: remove it")
 
 
 # --- apply, diff ---------------------------------------------------------------------------------------

@@ -76,7 +76,10 @@ GROUPS = {
             "Try a change of manifests on emulated Macs, break something, and show what happened.",
         ),
         "ci": ("ci.workflow", "Review changes of a cluster repository in the pull requests of a forge."),
-        "approve": ("write.approve", "Apply a revision that is held because it would remove much."),
+        "approve": (
+            "write.approve",
+            "Apply a revision that is held because it would remove much, or run a job.",
+        ),
         "edit": ("write.edit", "Change an object in an editor."),
         "patch": ("write.patch", "Change fields of an object, by a commit that changes nothing else."),
         "label": ("write.label", "Set or remove labels of objects, by a commit that changes nothing else."),

@@ -28,7 +28,7 @@ from .syntax_errors import clip
 
 M = TypeVar("M", bound=Manifest)
 
-SET_BY_US = "the reconciler sets this when it reads a commit: remove it"
+SET_BY_US = "this is set when a commit is read: remove it"
 PROBLEMS_MAX = 1000
 """The most problems to report for all files together: a file of the wrong kind may have endless ones."""
 
@@ -153,7 +153,7 @@ def _typed(
 
 
 def _complete(read: _Read, files: Mapping[str, bytes], part: bool, problems: list[Problem]) -> _Read:
-    """Return a Job with what the reconciler sets; every other object as it is."""
+    """Return a Job with the fields that are set when a commit is read; every other object as it is."""
     job = read.document.manifest
     if not isinstance(job, Job):
         return read

@@ -20,6 +20,8 @@ SAVED = "the id of a plan is new each time: tests/cli/commands/write/test_saved_
 HELD = "it foresees a held revision; test_errors.py types what is said once it is held"
 UNDECIDED = "a push has to wait for groups that form: tests/controller/test_pushes.py pushes"
 GONE = "the program of an emulated Mac says it after its sandbox has ended; `sandbox up` is typed in test_running.py"
+PUSHED = "a pushed operation is refused with it: tests/controller/test_jobs.py pushes"
+LOSSES = "machines have to be lost twice: tests/e2e/emulated_macs/test_harmful_job.py has some"
 
 HINTS_FOR_HANDS = {
     **dict.fromkeys(("quickstart", "console", "chat", "rehearse"), FOREGROUND),
@@ -56,6 +58,8 @@ _BY_REASON: dict[str, dict[str, tuple[str, ...]]] = {
     OVER_SSH: {"cli/commands/shell/context.py": ("context add NAME ssh://USER@HOST",)},
     HELD: {"cli/core/commits.py": ("approve REVISION",)},
     UNDECIDED: {"source/git/hook_client.py": ("get deployments -w",)},
+    PUSHED: {"controller/admin/pushes.py": ("suspend job/",)},
+    LOSSES: {"planning/jobs/runs.py": ("restart job/{x}",)},
     HUB: {"controller/admin/verification.py": ("describe model {x}",)},
     SAVED: {"cli/commands/write/manifests.py": ("plan -f DIR --save",)},
     GONE: {"sandbox/emulated/line.py": ("sandbox up",)},

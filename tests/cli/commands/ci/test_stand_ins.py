@@ -49,7 +49,7 @@ def test_every_example_becomes_manifests_that_are_valid(nodes: Path) -> None:
     plain = [each.manifest.model_dump(mode="json", by_alias=True, exclude_unset=True) for each in load(files)]
     made = stand_ins(plain, {})
     assert load({"made.yaml": "---\n".join(map(as_yaml, made.documents)).encode()})
-    assert made.served
+    assert bool(made.served) == any(each["kind"] == "ModelDeployment" for each in plain)
 
 
 def test_a_machine_is_reached_as_the_emulated_one_and_keeps_what_else_is_declared() -> None:

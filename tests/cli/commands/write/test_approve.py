@@ -23,6 +23,7 @@ HELD = {
     "revision": REVISION,
     "removes": ["node/node-b"],
     "of": 2,
+    "runs": [],
     "command": "reconciler approve 1f0c2a9b3d",
     "text": "revision 1f0c2a9b3d is held: it would remove 1 of 2 objects (node/node-b)",
 }

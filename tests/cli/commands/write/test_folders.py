@@ -60,6 +60,8 @@ LINES = {
     "override": ("override nights --for=1h --reason fire",),
     "approve": ("approve 1f0c",),
 }
+OF_RUNS = {"cancel", "restart"}
+"""They need a run that a controller reports: test_job_runs.py types them."""
 HELD_REVISION = "1f0c2a9b3d" + "0" * 30
 OF_THE_WISHES = {
     *("apply", "delete", "edit", "patch", "label", "annotate", "rollout undo"),
@@ -92,7 +94,7 @@ def test_every_command_that_writes_has_a_line_here() -> None:
         if {"--dry-run"} <= {word for each in context.command.params for word in each.opts}
         and path.split()[0] not in ("node", "install", "uninstall")  # these write to machines
     }
-    assert writing == set(LINES)
+    assert writing - OF_RUNS == set(LINES)
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +188,7 @@ def test_a_command_does_the_same_wherever_the_manifests_are(
         "revision": HELD_REVISION,
         "text": "held",
         "removes": ["node/a"],
+        "runs": [],
         "of": 4,
         "command": "",
         "over": "",
