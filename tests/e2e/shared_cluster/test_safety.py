@@ -208,6 +208,7 @@ def test_what_is_removed_gets_no_new_requests_finishes_what_it_has_and_then_leav
         assert answer == {
             "revision": revision,
             "removes": ["model/tiny", "modeldeployment/tiny"],
+            "runs": [],
             "again": False,
         }
         tiny.wait("the drain, if not more", lambda: leaves(tiny.ask("get", "deployments", "--no-headers")))
