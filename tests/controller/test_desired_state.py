@@ -105,6 +105,7 @@ async def test_a_held_revision_comes_into_force_when_it_is_approved(
     assert controller.desired_state.approve(second[:6], "ada") == {
         "revision": second,
         "removes": ["node/a", "node/b", "node/c"],
+        "runs": [],
         "again": False,
     }
     desired = await controller.look()

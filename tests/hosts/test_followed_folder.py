@@ -139,6 +139,7 @@ WISHES = {
 """Commands that commit wishes, in this order."""
 APART = {
     *("approve", "restore", "source set", "source unset", "up"),  # each has a place of its own below
+    *("artifacts", "cancel", "restart"),  # of a Job, and none is here
     *("reboot", "model verify"),  # not of the controller's own machine, and not of a model without digests
 }
 OF_NO_HOME = {

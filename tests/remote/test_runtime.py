@@ -287,4 +287,10 @@ def test_a_name_is_of_everything_that_a_runtime_is_made_of() -> None:
     names = {made.key for made in recipes().values()} | {recipe().key, recipe("2.0").key}
     assert len(names) == len(recipes()) + 2
     assert len(engine_digest()) == 12
-    assert {name.split("/")[1] for name in engine_files()} == {"__init__.py", "fetcher", "runner", "wire"}
+    assert {name.split("/")[1] for name in engine_files()} == {
+        "__init__.py",
+        "fetcher",
+        "launcher",
+        "runner",
+        "wire",
+    }

@@ -103,7 +103,8 @@ def options_of(environment: Mapping[str, str]) -> dict[str, Any]:
         name, _, value = option.partition("=")
         if name not in OPTIONS:
             raise ValueError(
-                f'unknown push option "{option}"; there are: -o plan, -o wait[=5m], -o allow-removal, -o allow-job'
+                f'unknown push option "{option}"; there are:\n'
+                "  -o plan, -o wait[=5m], -o allow-removal, -o allow-job"
             )
         found[name] = seconds_of(value) if name == "wait" else value
     return found

@@ -285,6 +285,8 @@ def test_without_scripts_every_page_has_its_content(browser: Browser, base: str,
         "/nodes/node-a": "RuntimeReady",
         "/incidents": "ank crash",
         "/events": "EpochAllocated",
+        "/jobs": "No Job is in force",
+        "/jobs/nobody": "There is no job with this name",
         "/?wall": "tiny is served",
     }
     with opened(browser, base, java_script_enabled=False) as page:

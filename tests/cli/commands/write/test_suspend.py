@@ -55,7 +55,7 @@ def test_the_whole_cluster_is_suspended_and_resumed(cli: Cli, committed: Path) -
     [
         (
             ("suspend", "gateway/main"),
-            "gateway/main cannot be suspended alone, only a modeldeployment, model, node can",
+            "gateway/main cannot be suspended alone, only a modeldeployment, model, node, job can",
         ),
         (("suspend", "deployment/big"), 'modeldeployments "big" not found'),
         (("resume", "tiny"), "modeldeployment/tiny is not suspended"),
