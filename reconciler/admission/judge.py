@@ -6,8 +6,8 @@
    commit names, is held until it is approved.
 3. Sync windows keep changes of single objects out.
 
-A deployment that is too large for all nodes is refused by push and shown by a preview (``controller/admin/preview.py``,
-``beyond_all``), for that takes what is known of machines.
+A push refuses a deployment that is too large for all nodes, and a preview shows it (``controller/admin/preview.py``,
+``beyond_all``). That check needs the facts of machines, which are not known here.
 
 The revision in force is judged like a newer one: windows that have closed or opened, and operations that have ended,
 count for it too.

@@ -45,8 +45,11 @@ class FailedRun:
 
 
 def failed_runs(snapshots: Snapshots) -> Iterator[FailedRun]:
-    """Yield, for each job in force, the run that has failed: with a schedule the newest one, unless a later one has
-    succeeded or runs another spec; else that of its manifest as it is now."""
+    """Yield the run that has failed, for each job in force.
+
+    Without a schedule, it is the run of the manifest as it is now. With a schedule, it is the newest failed run, unless
+    a later run has succeeded or has another spec.
+    """
     for name, job in sorted(snapshots.desired.jobs.items()):
         runs = snapshots.memory.runs_of(name)
         failed = current(name, snapshots)

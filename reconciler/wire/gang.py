@@ -1,7 +1,7 @@
 """Rank 0's launcher and the other launchers of a job: the control channel.
 
-A TLS connection from every other launcher to rank 0's, as for the ranks of a model: whoever has the group's certificate
-and its key belongs to it. The launchers start their programs together, and hear how the others end. For an MPI program
+Every other launcher opens a TLS connection to that of rank 0, as the ranks of a model do. A launcher that has the
+group's certificate and key belongs to the group. The launchers start their programs together, and hear how the others end. For an MPI program
 rank 0's launcher asks the others to run ``orted``, so that ``mpirun`` needs neither SSH nor a key.
 """
 
