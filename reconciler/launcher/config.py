@@ -86,11 +86,5 @@ def _exists(user: str) -> bool:
     return True
 
 
-def split_address(text: str) -> Tuple[str, int]:
-    """Split ``ip:port``; the text has passed ``read_config``."""
-    host, _, port = text.rpartition(":")
-    return host, int(port)
-
-
 def _invalid(sentence: str) -> RankEnd:
     return RankEnd(ExitCode.CONFIG, sentence)

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import socket
 import ssl
-import tempfile
 from typing import Any, Callable, Dict, List, Mapping, Optional, Set
 
 from reconciler.wire import frames
@@ -27,8 +26,8 @@ from reconciler.wire.gang import (
     RunRemote,
 )
 from reconciler.wire.launch import ExitCode, RankConfig
+from reconciler.wire.sockets import split_address, trusting, tune
 
-from .config import split_address
 from .ending import RankEnd
 
 STRANGER_SECONDS = 10.0
@@ -36,8 +35,6 @@ STRANGERS_MAX = 64
 """One more makes the oldest leave."""
 BACKLOG = 1024
 RETRY_SECONDS = 0.05
-DEAD_AFTER_SECONDS = 20
-"""A peer that vanishes without closing its connection (power, cable) is given up after about this long."""
 CLOSE_SECONDS = 1.0
 NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 
@@ -123,8 +120,7 @@ class Gang:
     async def _lead(self) -> None:
         config = self._config
         loop = asyncio.get_event_loop()
-        context = _context(ssl.PROTOCOL_TLS_SERVER, config.secret)
-        context.num_tickets = 0
+        context = _context(config, server=True)
         with contextlib.ExitStack() as doors:
             listeners = [doors.enter_context(_listen(at)) for at in (config.control, *config.also_control)]
             knocking: Dict[asyncio.Task[None], socket.socket] = {}
@@ -170,7 +166,7 @@ class Gang:
     async def _admit(self, connection: socket.socket, context: ssl.SSLContext) -> None:
         """Let a launcher of the group in; close the connection of anybody else."""
         try:
-            _tune(connection)
+            tune(connection)
             peer = await asyncio.wait_for(_serve(connection, context), STRANGER_SECONDS)
             meet = await asyncio.wait_for(peer.receive(LEADER_RECEIVES), STRANGER_SECONDS)
         except (OSError, WireError, asyncio.TimeoutError, EOFError):
@@ -189,7 +185,7 @@ class Gang:
     async def _join(self) -> None:
         config = self._config
         loop = asyncio.get_event_loop()
-        context = _context(ssl.PROTOCOL_TLS_CLIENT, config.secret)
+        context = _context(config, server=False)
         deadline = loop.time() + config.rendezvous_seconds
         failure: Optional[Exception] = None
         while (left := deadline - loop.time()) > 0:
@@ -265,24 +261,12 @@ class Gang:
             self._on_loss(RankEnd(ExitCode.PEER_LOST, "rank 0 is gone: {}".format(error)))
 
 
-def _context(protocol: int, secret: str) -> ssl.SSLContext:
-    """Return a context that trusts the group's certificate alone, at both ends. Raises ``RankEnd(CONFIG)``."""
-    context = ssl.SSLContext(protocol)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # the certificate stands for the group, wherever its ranks are
-    context.verify_mode = ssl.CERT_REQUIRED
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="group-", suffix=".pem"
-    ) as file:  # of mode 0600; ssl reads files alone
-        file.write(secret)
-        file.flush()
-        try:
-            context.load_cert_chain(file.name)
-            context.load_verify_locations(file.name)
-        except ssl.SSLError:
-            text = "secret is not a certificate with its private key, in PEM"
-            raise RankEnd(ExitCode.CONFIG, text) from None
-    return context
+def _context(config: RankConfig, server: bool) -> ssl.SSLContext:
+    """Return a context that trusts the group's certificate alone. Raises ``RankEnd(CONFIG)``."""
+    try:
+        return trusting(config.secret, server)
+    except ValueError as error:
+        raise RankEnd(ExitCode.CONFIG, str(error)) from None
 
 
 def _listen(address: str) -> socket.socket:
@@ -322,7 +306,7 @@ async def _connect(address: str, context: ssl.SSLContext) -> Peer:
     loop = asyncio.get_event_loop()
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        _tune(connection)
+        tune(connection)
         connection.setblocking(False)
         await loop.sock_connect(connection, split_address(address))
         if connection.getsockname() == connection.getpeername():
@@ -333,16 +317,3 @@ async def _connect(address: str, context: ssl.SSLContext) -> Peer:
         connection.close()
         raise
     return Peer(reader, writer)
-
-
-def _tune(connection: socket.socket) -> None:
-    """Send small data at once, and notice a peer that vanishes."""
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    idle = getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", None))  # Linux, macOS
-    if idle is not None:
-        connection.setsockopt(socket.IPPROTO_TCP, idle, DEAD_AFTER_SECONDS // 2)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, DEAD_AFTER_SECONDS // 4)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_SECONDS * 1000)

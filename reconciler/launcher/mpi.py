@@ -10,8 +10,9 @@ import shlex
 from typing import Dict, List, Tuple
 
 from reconciler.wire.launch import MpiConfig
+from reconciler.wire.sockets import split_address
 
-from .config import Launch, split_address
+from .config import Launch
 from .environment import OWN_FOLDER
 
 AGENT = "reconciler-remote"

@@ -7,7 +7,7 @@ import time
 
 from reconciler.planning.context.membership import certificate
 from reconciler.runner.group.sealed import Sealed, accepting, connecting
-from reconciler.runner.process.config import split_address
+from reconciler.wire.sockets import split_address
 
 SECRET = certificate("of a group")
 

@@ -14,12 +14,12 @@ import ssl
 import time
 from collections.abc import Mapping
 
-from reconciler.runner.process.config import split_address
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import WireError, decode, to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.group import FOLLOWER_RECEIVES, LEADER_RECEIVES, Join, Joined
 from reconciler.wire.launch import ExitCode, RankConfig
+from reconciler.wire.sockets import split_address, tune
 
 from . import sealed
 from .door import STRANGER_SECONDS, Door, listen
@@ -31,8 +31,6 @@ NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 NO_ROUTE_SECONDS = 20.0
 """Longer than an interface needs to come up. A rank that says early why it cannot join is more useful than rank 0,
 which only reports a missing rank at its own time-out."""
-DEAD_AFTER_SECONDS = 20
-"""A peer that vanishes without closing its connection (power, cable) is given up after about this long."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +118,7 @@ def _connect(address: tuple[str, int], deadline: float) -> socket.socket:
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     with contextlib.ExitStack() as failing:
         failing.callback(connection.close)
-        _tune(connection)
+        tune(connection)
         connect(connection, address, deadline)
         failing.pop_all()
     return connection
@@ -134,19 +132,6 @@ def connect(connection: socket.socket, address: tuple[str, int], deadline: float
         # TCP connects a port of this host to itself when nobody listens and the port happens to be drawn.
         raise ConnectionRefusedError(errno.ECONNREFUSED, "nothing listens there yet")
     connection.settimeout(_seconds_left(deadline))
-
-
-def _tune(connection: socket.socket) -> None:
-    """Send small data at once, and notice a peer that vanishes."""
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    idle = getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", None))  # Linux, macOS
-    if idle is not None:
-        connection.setsockopt(socket.IPPROTO_TCP, idle, DEAD_AFTER_SECONDS // 2)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, DEAD_AFTER_SECONDS // 4)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_SECONDS * 1000)
 
 
 def _join(connection: Sealed, mine: Join, deadline: float) -> Peers:
@@ -191,7 +176,7 @@ def _wait(door: Door[tuple[Join, Sealed]], config: RankConfig) -> dict[int, tupl
         if join.rank in joined:  # it lost its first connection and came again
             joined[join.rank][1].close()
         connection.setblocking(True)
-        _tune(connection)
+        tune(connection)
         joined[join.rank] = (join, secured)
         if len(joined) == config.size - 1:
             return joined

@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import tempfile
 import threading
 from typing import Any
 
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.frames import Decoder
 from reconciler.wire.launch import ExitCode
+from reconciler.wire.sockets import trusting
 
 RECEIVE_BYTES = 1 << 16
 
@@ -24,34 +24,19 @@ RECEIVE_BYTES = 1 << 16
 def accepting(secret: str) -> ssl.SSLContext:
     """Return the context for connections that this rank accepts. ``secret`` is that of ``RankConfig``. Raises
     ``RankEnd(CONFIG)``."""
-    context = _context(ssl.PROTOCOL_TLS_SERVER, secret)
-    context.num_tickets = 0  # nobody resumes anything, and so nothing arrives that nobody waits for
-    return context
+    return _context(secret, server=True)
 
 
 def connecting(secret: str) -> ssl.SSLContext:
     """Return the context for connections that this rank opens. Raises ``RankEnd(CONFIG)``."""
-    return _context(ssl.PROTOCOL_TLS_CLIENT, secret)
+    return _context(secret, server=False)
 
 
-def _context(protocol: int, secret: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(protocol)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # the certificate stands for the group, wherever its ranks are
-    context.verify_mode = ssl.CERT_REQUIRED
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="group-", suffix=".pem"
-    ) as file:  # of mode 0600; ssl reads files alone
-        file.write(secret)
-        file.flush()
-        try:
-            context.load_cert_chain(file.name)
-            context.load_verify_locations(file.name)
-        except ssl.SSLError:
-            raise RankEnd(
-                ExitCode.CONFIG, "secret is not a certificate with its private key, in PEM"
-            ) from None
-    return context
+def _context(secret: str, server: bool) -> ssl.SSLContext:
+    try:
+        return trusting(secret, server)
+    except ValueError as error:
+        raise RankEnd(ExitCode.CONFIG, str(error)) from None
 
 
 class Sealed:

@@ -77,11 +77,5 @@ def _is_address(text: str) -> bool:
     return bool(host) and port.isdecimal() and 0 < int(port) < 65536
 
 
-def split_address(text: str) -> tuple[str, int]:
-    """Split ``ip:port``; the text has passed ``read_config``."""
-    host, _, port = text.rpartition(":")
-    return host, int(port)
-
-
 def _invalid(sentence: str) -> RankEnd:
     return RankEnd(ExitCode.CONFIG, sentence)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.runner.process.config import read_config, split_address
+from reconciler.runner.process.config import read_config
 from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
 from reconciler.wire.launch import ExitCode, RankConfig, RankId, RopeKind, RopeScaling
+from reconciler.wire.sockets import split_address
 
 PAIR = RankConfig(
     id=RankId("llama", 0, 1, 0),
