@@ -20,18 +20,15 @@ def launch(
 ) -> LaunchSpec:
     """Return how one rank of a run is started on its node. Secrets are added when the step is carried out."""
     size, rank_id = len(record.members), record.rank_id(rank)
-    controls = [
-        f"{host}:{record.port + size}" for host in wiring.controls or wiring.hosts[:1] * max(1, size - 1)
-    ]
-    accepts = tuple(dict.fromkeys(controls)) if rank == 0 else ()
+    accepts = wiring.accepted_at(record.port) if rank == 0 else ()
     config = RankConfig(
         id=rank_id,
         size=size,
         model_path="",
         strategy="",
         backend=wiring.backend if size > 1 else "",
-        addresses=tuple(f"{host}:{record.port + i}" for i, host in enumerate(wiring.hosts)),
-        control=controls[max(0, rank - 1)],
+        addresses=wiring.addresses(record.port),
+        control=wiring.controls_at(record.port)[rank],
         secret=certificate(record.secret),
         socket="",
         context=0,

@@ -29,19 +29,15 @@ def launch(
     size, scaled, embedding = len(record.members), serving.rope_scaling, serving.embedding
     context = record.context or earlier_context(serving.context)
     needs = ModelNeeds.of_deployment(workload.deployment, context)
-    addresses = tuple(f"{host}:{record.port + i}" for i, host in enumerate(wiring.hosts))
-    controls = [
-        f"{host}:{record.port + size}" for host in wiring.controls or wiring.hosts[:1] * max(1, size - 1)
-    ]
-    accepts = tuple(dict.fromkeys(controls)) if rank == 0 else ()
+    accepts = wiring.accepted_at(record.port) if rank == 0 else ()
     config = RankConfig(
         id=rank_id,
         size=size,
         model_path=weights.directory,
         strategy=record.strategy,
         backend=wiring.backend,
-        addresses=addresses,
-        control=controls[max(0, rank - 1)],
+        addresses=wiring.addresses(record.port),
+        control=wiring.controls_at(record.port)[rank],
         secret=certificate(record.secret),
         socket=paths.rank_socket(node.run_directory, rank_id),
         context=context,

@@ -72,6 +72,23 @@ class Wiring:
     """The address at which each other rank finds rank 0, in the order of ranks from 1 on; empty if all find it at
     the first of ``hosts``."""
 
+    def addresses(self, port: int) -> tuple[str, ...]:
+        """Return the address of each rank, as in ``RankConfig.addresses``; ``port`` is the first of the group's."""
+        return tuple(f"{host}:{port + rank}" for rank, host in enumerate(self.hosts))
+
+    def controls_at(self, port: int) -> tuple[str, ...]:
+        """Return the address at which each rank finds rank 0's control channel, and for rank 0 where it listens first.
+
+        The channel's port is the one after the ports of the ranks; ``port`` is the first of the group's.
+        """
+        size = len(self.hosts)
+        hosts = self.controls or self.hosts[:1] * max(1, size - 1)
+        return tuple(f"{host}:{port + size}" for host in (hosts[0], *hosts)[:size])
+
+    def accepted_at(self, port: int) -> tuple[str, ...]:
+        """Return all addresses at which rank 0 listens, each once."""
+        return tuple(dict.fromkeys(self.controls_at(port)))
+
 
 def choose(world: World, workload: WorkloadId, transports: Sequence[str], members: Placed) -> Transport | str:
     """Choose the first of the wanted transports that may be used now; else say why none may."""

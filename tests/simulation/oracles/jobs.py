@@ -163,19 +163,7 @@ class Jobs:
             self._violated(f"{rank} on {rank.node} was asked to end, and its attempt was well")
 
     def _is_well(self, run: RunId, rank: Rank) -> bool:
-        group = [rank, *self._world.group_of(rank)]
-        return (
-            len(group) == rank.config.size
-            and (run, rank.id.epoch) not in self._finished
-            and all(
-                r.phase == Phase.READY
-                and not r.stuck
-                and not r.stopped
-                and r.shim.process.alive
-                and r.machine.reachable
-                for r in group
-            )
-        )
+        return self._world.complete(rank) and (run, rank.id.epoch) not in self._finished
 
     def _is_unwanted(self, run: RunId, rank: Rank) -> bool:
         world, now = self._world, self._world.loop.now

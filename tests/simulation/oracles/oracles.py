@@ -15,7 +15,7 @@ from reconciler.resources import Manifest, Model, ModelDeployment, Node
 from reconciler.state import DeploymentName, MachineFacts, ObjectKey, ReplicaId, RunId, WorkloadId
 from reconciler.status import Snapshots
 from reconciler.wire.generation import Routes
-from reconciler.wire.launch import Phase, RankId
+from reconciler.wire.launch import RankId
 from reconciler.wire.node import NodeReport
 
 from .availability import Availability
@@ -291,16 +291,8 @@ class Oracles:
     def well(self, rank: Rank) -> bool:
         """Whether the group of a rank is whole, up, and what is wanted now."""
         world = self._world
-        group = [rank, *world.group_of(rank)]
-        complete = len(group) == rank.config.size and all(
-            r.phase == Phase.READY
-            and not r.stuck
-            and not r.stopped
-            and r.shim.process.alive
-            and r.machine.reachable
-            for r in group
-        )
-        return complete and suits(world.servable(), rank, [r.node for r in group])
+        nodes = [r.node for r in (rank, *world.group_of(rank))]
+        return world.complete(rank) and suits(world.servable(), rank, nodes)
 
     def excuse(self, replica: WorkloadId, seconds: float = 0.0) -> None:
         """Something was done to a replica for which its group may have to go."""

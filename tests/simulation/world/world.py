@@ -447,6 +447,18 @@ class World:
             r for r in self.ranks() if r is not rank and (r.id.deployment, r.id.replica, r.id.epoch) == mine
         ]
 
+    def complete(self, rank: Rank) -> bool:
+        """Whether the group of a rank is whole, and all of it is up."""
+        group = [rank, *self.group_of(rank)]
+        return len(group) == rank.config.size and all(
+            r.phase == Phase.READY
+            and not r.stuck
+            and not r.stopped
+            and r.shim.process.alive
+            and r.machine.reachable
+            for r in group
+        )
+
     def meet(self, rank: Rank) -> None:
         """A rank looks for the others of its group: who are all there go on."""
         group = [rank, *self.group_of(rank)]
