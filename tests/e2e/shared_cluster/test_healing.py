@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import openai
 import pytest
@@ -29,11 +30,11 @@ class Answer:
     error: str = ""
 
 
-async def stream(sdk: openai.AsyncOpenAI, started: asyncio.Event) -> Answer:
+async def stream(sdk: openai.AsyncOpenAI, started: asyncio.Event, **more: Any) -> Answer:
     answer = Answer()
     try:
         chunks = await sdk.chat.completions.create(
-            model="tiny", messages=[{"role": "user", "content": LONG}], temperature=0, stream=True
+            model="tiny", messages=[{"role": "user", "content": LONG}], temperature=0, stream=True, **more
         )
         async for chunk in chunks:
             answer.text += chunk.choices[0].delta.content or ""
@@ -44,10 +45,10 @@ async def stream(sdk: openai.AsyncOpenAI, started: asyncio.Event) -> Answer:
     return answer
 
 
-async def complete_answer(sdk: openai.AsyncOpenAI) -> Answer:
+async def complete_answer(sdk: openai.AsyncOpenAI, **more: Any) -> Answer:
     try:
         done = await sdk.chat.completions.create(
-            model="tiny", messages=[{"role": "user", "content": LONG}], temperature=0
+            model="tiny", messages=[{"role": "user", "content": LONG}], temperature=0, **more
         )
     except openai.APIError as error:
         return Answer(error=str(error))
