@@ -14,7 +14,11 @@ from .mutant import Mutant
 FIRST, SECOND, SIMULATOR = "first", "second", "simulator"
 TIERS = (FIRST, SECOND, SIMULATOR)
 """The quickest first."""
+QUICK, REST = "quick", "rest"
+"""Of generated bugs alone: tests of both tiers that reach one, first those near it, then all others."""
 FIRST_MARKERS = "not second_tier and not nightly"
+GATING_MARKERS = "not nightly"
+"""Of both tiers: what fails there does not land."""
 SIMULATION = ("tests/simulation",)
 TEST_SECONDS_MAX = 20
 """For each test: a bug may well make something wait for ever."""
@@ -72,6 +76,7 @@ def stages(mutant: Mutant, tiers: Iterable[str], took: Took = NOT_KNOWN) -> tupl
     every = (
         Stage(FIRST, mutant.tests, FIRST_MARKERS, *limits),
         Stage(SECOND, mutant.tests, "second_tier and not nightly", *limits),
-        Stage(SIMULATOR, simulation, "not nightly", SCHEDULES_SECONDS_MAX, SIMULATOR_SECONDS_MAX),
+        Stage(SIMULATOR, simulation, GATING_MARKERS, SCHEDULES_SECONDS_MAX, SIMULATOR_SECONDS_MAX),
+        *(Stage(tier, mutant.tests, GATING_MARKERS, *limits) for tier in (QUICK, REST)),
     )
     return tuple(stage for stage in every if stage.tests and stage.tier in tiers)

@@ -6,7 +6,7 @@ import gc
 import signal
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import TypeAlias
 
@@ -26,6 +26,8 @@ class Planting:
     took: Took = NOT_KNOWN
     twice: bool = False
     """Whether a test must fail twice: see ``judge``."""
+    tests: tuple[str, ...] | None = None
+    """Run instead of those of the bug."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,9 @@ def _work(line: Connection, mutants: Mapping[str, Mutant]) -> None:
         while task := line.recv():
             if isinstance(task, Planting):
                 mutant = mutants[task.name]
-                tests = stages(mutant, task.tiers, task.took)
-                line.send(judge(mutant, copy, tests, task.known, twice=task.twice))
+                if task.tests is not None:
+                    mutant = replace(mutant, tests=task.tests)
+                asked = stages(mutant, task.tiers, task.took)
+                line.send(judge(mutant, copy, asked, task.known, twice=task.twice))
             else:
                 line.send(sound(task.tests, copy))

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tests.mutants.judging import Verdict
 from tests.mutants.planting import ROOT
-from tests.mutants.tiers import FIRST, SIMULATOR
+from tests.mutants.tiers import QUICK, REST, SIMULATOR
 from tests.mutants.workers import Planting, Soundness, Workers
 
 from . import report
@@ -23,7 +23,7 @@ from .recorder import ROOMS
 from .report import SURVIVED, Fate
 
 CAUGHT_PERCENT_MIN = 85
-TIERS = (FIRST, SIMULATOR)
+TIERS = (QUICK, SIMULATOR, REST)
 EXAMPLES = "20"
 """As in ``make test``."""
 
@@ -65,15 +65,18 @@ def _judged(bugs: Sequence[Generated], tests: Reached, at_a_time: int) -> list[F
 
     One tier after the other, for what is left by the one before it: the quick ones judge all bugs first.
     """
-    chosen = {bug.name: tuple(tests.chosen(bug)) for bug in bugs}
+    first = {bug.name: tuple(tests.chosen(bug)) for bug in bugs}
+    rest = {bug.name: tuple(tests.rest(bug)) for bug in bugs}
     fates: dict[str, Fate] = {}
     kept = Kept(tests.key)
-    with Workers(at_a_time, [bug.mutant(chosen[bug.name]) for bug in bugs]) as workers:
+    with Workers(at_a_time, [bug.mutant(()) for bug in bugs]) as workers:
         for tier in TIERS:
+            chosen = rest if tier == REST else first
             left = {bug.name: bug for bug in bugs if bug.name not in fates or fates[bug.name].end == SURVIVED}
             for number, verdict in enumerate(_verdicts(workers, kept, tier, left, tests, chosen), 1):
                 bug = left[verdict.name]
-                fates[bug.name] = fate = Fate(bug, verdict, len(tests.by(bug)), chosen[bug.name])
+                run = first[bug.name] + (rest[bug.name] if tier == REST else ())
+                fates[bug.name] = fate = Fate(bug, verdict, len(tests.by(bug)), run)
                 print(report.row(fate, number, len(left)), file=sys.stderr, flush=True)
         unsound = _unsound(workers, {fate.verdict.caught_by for fate in fates.values()} - {""})
     return [_believed(fates[bug.name], unsound) for bug in bugs]
@@ -91,7 +94,10 @@ def _verdicts(
     known = {name: verdict for name in names if (verdict := kept.of(tier, name))}
     yield from known.values()
     left = [name for name in names if name not in known]
-    asked = (Planting(name, "", (tier,), tests.took(chosen[name]), twice=True) for name in left)
+    asked = (
+        Planting(name, "", (tier,), tests.took(chosen[name]), twice=True, tests=tuple(chosen[name]))
+        for name in left
+    )
     for found in workers.each(asked):
         assert isinstance(found, Verdict)
         kept.add(tier, found)

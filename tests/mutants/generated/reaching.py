@@ -1,4 +1,4 @@
-"""Which tests reach a bug: noted in one run of the first tier, and kept until the product or its tests change."""
+"""Which tests reach a bug: noted in one run of both tiers but for whole clusters, and kept until product or tests change."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from tests.conftest import CLUSTER_FOLDERS
 from tests.mutants.planting import ROOT
-from tests.mutants.tiers import FIRST_MARKERS, Took
+from tests.mutants.tiers import GATING_MARKERS, Took
 
 from .drawing import Generated
 from .recorder import FOLDER, ROOMS
@@ -24,6 +25,8 @@ from .recorder import FOLDER, ROOMS
 CACHE = ROOT / ".mutants_cache"
 SECONDS_FOR_ONE = 30.0
 """Of tests for one bug, as long as they took when they were recorded."""
+SECONDS_FOR_THE_REST = 120.0
+"""Of further tests for a bug that the first ones let pass: whatever gates a change may catch it."""
 SHARE_FOR_ONE = 0.02
 """So much of all tests at least: where the machine was busy, all took longer."""
 PROCESSES = ("agent", "gateway", "runner")
@@ -54,8 +57,19 @@ class Reached:
         return sorted(found) or list(self.masks.get(bug.file, ()))
 
     def chosen(self, bug: Generated) -> list[str]:
-        """Return what is run against a bug, within ``SECONDS_FOR_ONE``: the tests of its module, of its folder, of its
-        room, then others; of these the fastest files first."""
+        """Return what is run against a bug first, within ``SECONDS_FOR_ONE``: the tests of its module, of its folder, of
+        its room, then others; of these the fastest files first."""
+        share = SHARE_FOR_ONE * sum(self.seconds.values())
+        return list(self._within(max(SECONDS_FOR_ONE, share), self._near(bug)))
+
+    def rest(self, bug: Generated) -> list[str]:
+        """Return what is run against a bug that those let pass, within ``SECONDS_FOR_THE_REST``, in the same order."""
+        before = set(self.chosen(bug))
+        files = ([test for test in tests if test not in before] for tests in self._near(bug))
+        return list(self._within(SECONDS_FOR_THE_REST, files))
+
+    def _near(self, bug: Generated) -> list[list[str]]:
+        """Return the tests that may catch a bug, by files, the nearest file first."""
         files = defaultdict(list)
         beside = [test for test in self.seconds if bug.room in PROCESSES and _nearness(bug.file, test) < 2]
         reaching = self.by(bug)
@@ -63,17 +77,16 @@ class Reached:
             files[test.partition("::")[0]].append(test)
         for tests in files.values():
             tests.sort(key=lambda test: (test not in reaching, self.seconds.get(test, 1.0)))
-        return list(self._within(sorted(files.items(), key=lambda item: self._rank(bug, *item))))
+        return [files[file] for file in sorted(files, key=lambda file: self._rank(bug, file, files[file]))]
 
     def took(self, tests: Iterable[str]) -> Took:
         """Return how long those tests took when they were recorded."""
         seconds = [self.seconds.get(test, 0.0) for test in tests]
         return Took(max(seconds, default=0.0), sum(seconds))
 
-    def _within(self, files: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
-        left = max(SECONDS_FOR_ONE, SHARE_FOR_ONE * sum(self.seconds.values()))
+    def _within(self, left: float, files: Iterable[list[str]]) -> Iterator[str]:
         longest = left / 3
-        for _, tests in files:
+        for tests in files:
             share = left / 2
             for test in tests:
                 seconds = self.seconds.get(test, 1.0)
@@ -109,7 +122,17 @@ def _recorded(tests: Sequence[str], workers: int) -> list[tuple[str, float, dict
     print(f"recording which lines each of {', '.join(tests)} reaches ...", file=sys.stderr, flush=True)
     path = os.pathsep.join((str(HERE / "hook"), str(ROOT)))
     side_by_side = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else []
-    options = ["-q", "-p", "no:cacheprovider", "-m", FIRST_MARKERS, "--timeout=600", "--no-header", "--tb=no"]
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        GATING_MARKERS,
+        "--timeout=600",
+        "--no-header",
+        "--tb=no",
+    ]
+    options += [f"--ignore=tests/{folder}" for folder in CLUSTER_FOLDERS]
     with tempfile.TemporaryDirectory(prefix="reached-") as folder:
         subprocess.run(
             [

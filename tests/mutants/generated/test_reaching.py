@@ -60,6 +60,19 @@ def test_no_more_are_run_than_there_is_time_for_and_no_file_takes_it_all() -> No
     assert [test.count("test_a") for test in chosen] == [1] * 4 + [0] * 2
 
 
+def test_against_a_survivor_is_run_what_there_was_no_time_for_and_nothing_twice() -> None:
+    rows = [
+        (f"tests/{file}.py::test_{n}", SECONDS_FOR_ONE / 2, {DOOR: "8"})
+        for file in ("store/test_a", "cli/test_b")
+        for n in range(4)
+    ]
+    found = _read([("tests/store/test_a.py::test_quick", 0.1, {DOOR: "8"}), *rows])
+    assert found.chosen(bug(DOOR, 3)) == ["tests/store/test_a.py::test_quick"]
+    rest = found.rest(bug(DOOR, 3))
+    assert rest[:4] == [test for test, _, _ in rows if "test_a" in test]
+    assert {test.partition("::")[0] for test in rest[4:]} == {"tests/cli/test_b.py"}
+
+
 def test_for_a_constant_those_count_that_reach_a_line_which_mentions_it() -> None:
     file = "reconciler/planning/placement/search.py"
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
