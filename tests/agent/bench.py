@@ -274,11 +274,16 @@ async def rank(link: AgentConnection, id: RankId = RANK) -> RankReport:
     return found
 
 
-async def pushed(link: AgentConnection, until: Callable[[RankReport], bool], id: RankId = RANK) -> RankReport:
+async def pushed(
+    link: AgentConnection,
+    until: Callable[[RankReport], bool],
+    id: RankId = RANK,
+    seconds: float = WAIT_SECONDS,
+) -> RankReport:
     """The rank once ``until`` holds: looked at first, and then only after each push of the agent."""
     found = None
     try:
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(seconds):
             found = await rank(link, id)
             if until(found):
                 return found
@@ -291,9 +296,9 @@ async def pushed(link: AgentConnection, until: Callable[[RankReport], bool], id:
     raise Unreachable("the agent went away")
 
 
-async def ended(link: AgentConnection, id: RankId = RANK) -> RankReport:
+async def ended(link: AgentConnection, id: RankId = RANK, seconds: float = WAIT_SECONDS) -> RankReport:
     """The rank once it has exited, learnt from a push."""
-    return await pushed(link, lambda report: report.exit is not None, id)
+    return await pushed(link, lambda report: report.exit is not None, id, seconds)
 
 
 async def exit_of(link: AgentConnection) -> Exit:

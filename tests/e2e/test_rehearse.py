@@ -38,21 +38,35 @@ def mine(environment: dict[str, str]) -> set[str]:
 
 
 @pytest.fixture
-def change(tmp_path: Path) -> Path:
-    """The example with another batch."""
-    folder = tmp_path / "change"
+def base(tmp_path: Path) -> Path:
+    """The example, with a gateway that holds requests for as long as a rehearsal waits for its cluster to heal."""
+    folder = tmp_path / "base"
     shutil.copytree(ROOT / "examples" / "two-minis", folder)
+    return _changed(folder, "  auth:", "  hold: 2m\n  auth:")
+
+
+@pytest.fixture
+def change(tmp_path: Path, base: Path) -> Path:
+    """The base with another batch."""
+    folder = tmp_path / "change"
+    shutil.copytree(base, folder)
+    return _changed(folder, "  placement:", "  serving: {maxBatch: 8}\n  placement:")
+
+
+def _changed(folder: Path, old: str, new: str) -> Path:
     serving = folder / "serving.yaml"
-    serving.write_text(serving.read_text().replace("  placement:", "  serving: {maxBatch: 8}\n  placement:"))
-    assert "maxBatch: 8" in serving.read_text()
+    text = serving.read_text()
+    assert text.count(old) == 1
+    serving.write_text(text.replace(old, new))
     return folder
 
 
-def test_a_change_is_served_a_killed_rank_and_a_pulled_cable_heal_and_nothing_is_left(change: Path) -> None:
+def test_a_change_is_served_a_killed_rank_and_a_pulled_cable_heal_and_nothing_is_left(
+    base: Path, change: Path
+) -> None:
     environment = {**os.environ, "REHEARSED_BY": str(os.getpid())}
-    base = str(ROOT / "examples" / "two-minis")
     done = subprocess.run(
-        (*COMMAND, "-f", str(change), "--base", base, "-o", "json"),
+        (*COMMAND, "-f", str(change), "--base", str(base), "-o", "json"),
         cwd=change,
         env=environment,
         capture_output=True,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +29,8 @@ from tests.agent.ranks.jobs import JOB, run, spec, work
 from tests.launcher.ranks import LIMITS, script
 
 pytestmark = pytest.mark.processes
+
+MIB = 1 << 20
 
 
 async def test_the_end_of_a_program_is_told_from_the_launchers_own(bench: Bench) -> None:
@@ -152,32 +154,35 @@ async def test_a_working_directory_is_removed_whatever_is_in_it(bench: Bench) ->
     await until(lambda: list((bench.directory / "ranks").iterdir()) == [])
 
 
-async def test_output_is_bounded_by_the_job_and_the_newest_is_kept(bench: Bench) -> None:
-    body = "import os\nfor _ in range(3200): os.write(1, b'x' * 65536)\nprint('the end')"
-    began = time.monotonic()
-    link, _ = await run(bench, body, limits=replace(LIMITS, output_bytes=1 << 20))
-    took = time.monotonic() - began
+@pytest.mark.parametrize(
+    "mebibytes",
+    [200, pytest.param(10_000, marks=[pytest.mark.nightly, pytest.mark.timeout(660)])],
+)
+async def test_output_is_bounded_by_the_job_and_the_newest_is_kept(bench: Bench, mebibytes: int) -> None:
+    body = f"import os\nfor _ in range({mebibytes}): os.write(1, b'x' * {MIB})\nprint('the end')"
+    link = await bench.quick_agent()
+    await ask(link, StartRank(1, spec(script(body, limits=replace(LIMITS, output_bytes=MIB)))))
+    await ended(link, JOB, seconds=580)
 
     log = await ask(link, ReadLog(JOB, 1000))
     assert log.text.endswith("the end\n")
-    assert log.offset == 3200 * 65536 + len("the end\n")
+    assert log.offset == mebibytes * MIB + len("the end\n")
     sizes = [path.stat().st_size for path in bench.rank_directory(JOB).glob("rank.*.log")]
-    assert sum(sizes) <= 1 << 20
-    assert took < 60
+    assert sum(sizes) <= MIB
 
 
-async def test_a_job_that_writes_without_end_does_not_slow_the_agent(bench: Bench) -> None:
+async def test_an_agent_answers_while_a_job_writes_without_end(bench: Bench) -> None:
     link = await bench.agent()
     await ask(link, StartRank(1, spec(script("import os\nwhile True: os.write(1, b'x' * 65536)"))))
     await in_phase(link, "ready", JOB)
 
-    took = []
-    for _ in range(20):
-        began = time.monotonic()
-        await observe(link)
-        took.append(time.monotonic() - began)
+    offset, growths = 0, 0
+    async with asyncio.timeout(60):
+        while growths < 5:
+            await observe(link)
+            before, offset = offset, (await ask(link, ReadLog(JOB, 1000))).offset
+            growths += offset > before
 
-    assert sorted(took)[10] < 0.5
     await ask(link, StopRank(1, JOB, grace_seconds=1))
     await ended(link, JOB)
 
