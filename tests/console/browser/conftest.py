@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.needs import find, needing
 
 CHROMIUM = find("chromium") or find("google-chrome")
 SECONDS_MAX = 300
+EXPECTED_SECONDS = 60
+"""Until a page has to show something. Playwright's own 5 s measure how busy the machine is."""
+expect.set_options(timeout=1000 * EXPECTED_SECONDS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

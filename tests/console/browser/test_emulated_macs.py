@@ -13,9 +13,6 @@ from tests.e2e.emulated_macs.macs import macs
 from .everybody import WIDE, violations
 from .pages import console_of, opened
 
-CABLE_SECONDS = 1.0
-"""From the fact to the picture."""
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
@@ -28,13 +25,17 @@ def base(made: Cluster) -> str:
     return console_of(made)
 
 
-def test_a_pulled_cable_is_red_within_a_second(browser: Browser, base: str, made: Cluster) -> None:
+def test_a_pulled_cable_turns_red_while_the_page_is_looked_at(
+    browser: Browser, base: str, made: Cluster
+) -> None:
     with opened(browser, base, "/cabling") as page:
-        expect(page.locator(".cable.good")).to_have_count(6, timeout=60_000)
+        expect(page.locator(".cable.good")).to_have_count(6)
+        page.evaluate("window.kept = true")
         made.run("sandbox", "unplug", "studio-1/3")
         made.wait("the fact", lambda: any(state != "Connected" for state in states(made)), pause=0.02)
-        expect(page.locator(".cable.bad")).to_have_count(1, timeout=1000 * CABLE_SECONDS)
+        expect(page.locator(".cable.bad")).to_have_count(1)
         expect(page.locator(".todo")).to_contain_text("plug a Thunderbolt 5 cable into studio-1/3")
+        assert page.evaluate("window.kept"), "it was not loaded again"
         assert violations(page) == []
         page.set_viewport_size(WIDE)
         page.goto(base)
@@ -42,7 +43,7 @@ def test_a_pulled_cable_is_red_within_a_second(browser: Browser, base: str, made
         expect(page.locator("#machine-studio-4")).to_be_in_viewport(ratio=1)
         page.goto(f"{base}/cabling")
         made.run("sandbox", "plug", "studio-1/3")
-        expect(page.locator(".cable.good")).to_have_count(6, timeout=60_000)
+        expect(page.locator(".cable.good")).to_have_count(6)
 
 
 def states(made: Cluster) -> list[str]:

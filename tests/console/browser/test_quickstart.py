@@ -196,7 +196,6 @@ LONG = "Count from 1 to 100."
 """The model knows the answer by heart, and it takes some seconds."""
 TOKENS = 300
 """So many that a rank is killed in the middle on a busy machine too."""
-HEALED_MILLISECONDS = 60_000
 
 
 def log_of(rank: Mapping[str, Any]) -> str:
@@ -218,9 +217,9 @@ def test_a_chat_goes_on_after_a_pause_when_a_rank_is_killed(
         expect(page.locator(".chat-answer")).to_contain_text("5, 6, 7")
         os.kill(rank["pid"], signal.SIGKILL)
         expect(page.locator(".chat-pause")).to_contain_text("Paused: the group is being formed again")
-        expect(page.locator("#chat_state")).to_contain_text("rank crash", timeout=HEALED_MILLISECONDS)
+        expect(page.locator("#chat_state")).to_contain_text("rank crash")
         told = page.locator(".chat-facts")
-        expect(told).to_contain_text(re.compile(r"Paused for \d+(\.\d)? s"), timeout=HEALED_MILLISECONDS)
+        expect(told).to_contain_text(re.compile(r"Paused for \d+(\.\d)? s"))
         expect(told).to_contain_text(f"Continued by epoch {rank['epoch'] + 1} on node-a, node-b.")
         expect(told).to_contain_text(f"Answered by epoch {rank['epoch']} on node-a, node-b")
         expect(told).to_contain_text(

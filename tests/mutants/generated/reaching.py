@@ -29,6 +29,8 @@ SECONDS_FOR_THE_REST = 120.0
 """Of further tests for a bug that the first ones let pass: whatever gates a change may catch it."""
 SHARE_FOR_ONE = 0.02
 """So much of all tests at least: where the machine was busy, all took longer."""
+NOT_RECORDED = (*CLUSTER_FOLDERS, "bench", "console/browser", "documents", "mutants", "sandbox", "simulation")
+"""Whole clusters, which take too long for one bug; tests of tools; and the simulator, whose slice judges by itself."""
 PROCESSES = ("agent", "gateway", "runner")
 """Rooms whose code runs in processes of its own, some of which no recorder enters (``python -I``)."""
 HERE = Path(__file__).parent
@@ -132,7 +134,7 @@ def _recorded(tests: Sequence[str], workers: int) -> list[tuple[str, float, dict
         "--no-header",
         "--tb=no",
     ]
-    options += [f"--ignore=tests/{folder}" for folder in CLUSTER_FOLDERS]
+    options += [f"--ignore=tests/{folder}" for folder in NOT_RECORDED]
     with tempfile.TemporaryDirectory(prefix="reached-") as folder:
         subprocess.run(
             [
