@@ -161,6 +161,7 @@ def move_work(ranks: Path, id: RankId) -> None:
     work = ranks / str(id) / WORK
     if work.is_dir() and not work.is_symlink():
         moved = ranks / "{}{}-{}".format(_WORK_GONE, id, time.time_ns())
+        work.chmod(0o700)  # a folder that its program has closed cannot be moved
         work.rename(moved)
         working.remove(str(moved))
 

@@ -22,7 +22,8 @@ OWNER_FILE = "place.json"
 """Names the rank's directory to which a place belongs, and the user."""
 REMOVE_SECONDS = 3600.0
 _OWNER_BYTES_MAX = 64 * 1024
-_EMPTY = 'cd "$1" && chmod -R u+rwX . ; find . -mindepth 1 -delete'
+_EMPTY = 'chmod u+rwx "$1"; cd "$1" || exit; chmod -R u+rwX .; find . -mindepth 1 -delete'
+"""It ends where it cannot enter the directory: elsewhere it would remove whatever is there."""
 _log = logging.getLogger("agent")
 
 
@@ -49,7 +50,10 @@ def remove_places(ranks: Path, is_needed: Callable[[Path], bool]) -> None:
 
 
 def _remove_place(place: Path, user: str) -> None:
-    _remove(str(place / WORK), user)
+    work = place / WORK
+    _remove(str(work), user)
+    if work.exists():
+        return  # without its owner's name nobody would try again
     with contextlib.suppress(OSError):
         for path in place.iterdir():
             path.unlink()
