@@ -61,6 +61,10 @@ class Peer:
     def close(self) -> None:
         self._writer.close()
 
+    def abort(self) -> None:
+        """Close the connection at once; what is not sent is lost."""
+        self._writer.transport.abort()
+
     async def closed(self) -> None:
         """Wait until everything is sent, and the other side knows, but not for long."""
         with contextlib.suppress(OSError, asyncio.TimeoutError):
@@ -123,7 +127,7 @@ class Gang:
         context = _context(config, server=True)
         with contextlib.ExitStack() as doors:
             listeners = [doors.enter_context(_listen(at)) for at in (config.control, *config.also_control)]
-            knocking: Dict[asyncio.Task[None], socket.socket] = {}
+            knocking: List[asyncio.Task[None]] = []
             for listener in listeners:
                 loop.add_reader(listener, self._accept, listener, context, knocking)
                 doors.callback(loop.remove_reader, listener)
@@ -148,34 +152,33 @@ class Gang:
         self,
         listener: socket.socket,
         context: ssl.SSLContext,
-        knocking: Dict[asyncio.Task[None], socket.socket],
+        knocking: List[asyncio.Task[None]],
     ) -> None:
         try:
             connection, _ = listener.accept()
         except OSError:
             return  # it was gone before it was served
         connection.setblocking(False)
+        knocking[:] = [task for task in knocking if not task.done()]
         if len(knocking) >= STRANGERS_MAX:
-            oldest = next(iter(knocking))
-            oldest.cancel()
-            knocking.pop(oldest).close()
-        task = asyncio.ensure_future(self._admit(connection, context))
-        knocking[task] = connection
-        task.add_done_callback(lambda done: knocking.pop(done, None))
+            knocking.pop(0).cancel()
+        knocking.append(asyncio.ensure_future(self._admit(connection, context)))
 
     async def _admit(self, connection: socket.socket, context: ssl.SSLContext) -> None:
         """Let a launcher of the group in; close the connection of anybody else."""
-        try:
-            tune(connection)
-            peer = await asyncio.wait_for(_serve(connection, context), STRANGER_SECONDS)
-            meet = await asyncio.wait_for(peer.receive(LEADER_RECEIVES), STRANGER_SECONDS)
-        except (OSError, WireError, asyncio.TimeoutError, EOFError):
-            connection.close()
-            return
-        member = isinstance(meet, Meet) and 0 < meet.rank < self._config.size
-        if not member or meet.epoch != self._config.id.epoch:
-            peer.close()
-            return
+        with contextlib.ExitStack() as refused:
+            refused.callback(connection.close)
+            try:
+                tune(connection)
+                peer = await asyncio.wait_for(_serve(connection, context), STRANGER_SECONDS)
+                refused.callback(peer.abort)  # first: the loop has to forget the descriptor before it is another's
+                meet = await asyncio.wait_for(peer.receive(LEADER_RECEIVES), STRANGER_SECONDS)
+            except (OSError, WireError, asyncio.TimeoutError, EOFError):
+                return
+            member = isinstance(meet, Meet) and 0 < meet.rank < self._config.size
+            if not member or meet.epoch != self._config.id.epoch:
+                return
+            refused.pop_all()
         if meet.rank in self._peers:  # it lost its first connection and came again
             self._peers[meet.rank].close()
         self._peers[meet.rank] = peer
@@ -285,11 +288,9 @@ def _listen(address: str) -> socket.socket:
     return listener
 
 
-def _show_out(knocking: Dict[asyncio.Task[None], socket.socket]) -> None:
-    for task, connection in tuple(knocking.items()):
+def _show_out(knocking: List[asyncio.Task[None]]) -> None:
+    for task in knocking:
         task.cancel()
-        connection.close()
-    knocking.clear()
 
 
 async def _serve(connection: socket.socket, context: ssl.SSLContext) -> Peer:

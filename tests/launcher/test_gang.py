@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
 import ssl
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from reconciler.planning.context.membership import certificate
 from reconciler.wire.launch import ExitCode, JobConfig, Phase
-from tests.launcher.ranks import WAIT_SECONDS, Launchers, Started, config, script
+from reconciler.wire.sockets import trusting
+from tests.launcher.ranks import SECRET, WAIT_SECONDS, Launchers, Started, config, script
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.processes
@@ -43,6 +47,26 @@ def test_programs_begin_once_all_are_there(launchers: Launchers) -> None:
     assert (first.end(), second.end()) == (0, 0)
     assert float(first.text) > before
     assert float(second.text) > before
+
+
+FOUND = [
+    str(path)
+    for minor in range(9, 20)
+    for path in [
+        *Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3.{minor}"),
+        *filter(None, [shutil.which(f"python3.{minor}")]),
+    ][:1]
+]
+PYTHONS = sorted({FOUND[0], FOUND[-1]}) if FOUND else [sys.executable]
+"""The oldest and the newest Python of the machine: a node's runtime may have any."""
+
+
+@pytest.mark.parametrize("python", PYTHONS, ids=lambda path: Path(path).name)
+def test_launchers_meet_with_any_python(launchers: Launchers, python: str) -> None:
+    launchers.python = python
+    ranks = gang(launchers, *[script("print('ran')")] * 3)
+
+    assert [rank.end() for rank in ranks] == [0, 0, 0], [rank.text for rank in ranks]
 
 
 RING = """
@@ -185,6 +209,32 @@ def test_strangers_are_shown_out_and_disturb_nobody(launchers: Launchers) -> Non
     assert (first.text, second.text) == ("ran\n", "ran\n")
     for stranger in strangers:
         stranger.close()
+
+
+def test_a_connection_of_the_group_that_is_not_understood_is_closed_and_disturbs_nobody(
+    launchers: Launchers,
+) -> None:
+    port, other, third = free_ports(3)
+    addresses = [f"127.0.0.1:{other}", f"127.0.0.1:{third}"]
+    first = launchers.start(config(script(""), 0, addresses, f"127.0.0.1:{port}"))
+    first.wait_for_phase(Phase.RENDEZVOUS)
+    context = trusting(SECRET, server=False)
+    for content in (b"[]", b"{}", b'{"type": "meet", "rank": 7, "epoch": 1}'):
+        with context.wrap_socket(call(port)) as sealed:
+            sealed.sendall(len(content).to_bytes(4, "big") + content)
+            assert ended(sealed)
+
+    second = launchers.start(config(script(""), 1, addresses, f"127.0.0.1:{port}"))
+
+    assert (first.end(), second.end()) == (0, 0), second.text
+
+
+def ended(connection: socket.socket) -> bool:
+    """Wait for the other side's end, in order or not."""
+    try:
+        return connection.recv(1) == b""
+    except OSError:
+        return True
 
 
 def test_nobody_without_a_certificate_comes_past_the_handshake(launchers: Launchers) -> None:
