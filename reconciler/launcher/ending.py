@@ -24,7 +24,8 @@ def describe(status: int) -> str:
     """Return how a program ended, from its status of ``waitpid``, for people."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        return "signal {} ({})".format(number, signal.Signals(number).name)
+        names = {each.value: each.name for each in signal.Signals}
+        return "signal {} ({})".format(number, names.get(number, "a real-time signal"))
     return "status {}".format(os.WEXITSTATUS(status))
 
 

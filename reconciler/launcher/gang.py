@@ -171,7 +171,9 @@ class Gang:
             try:
                 tune(connection)
                 peer = await asyncio.wait_for(_serve(connection, context), STRANGER_SECONDS)
-                refused.callback(peer.abort)  # first: the loop has to forget the descriptor before it is another's
+                refused.callback(
+                    peer.abort
+                )  # first: the loop has to forget the descriptor before it is another's
                 meet = await asyncio.wait_for(peer.receive(LEADER_RECEIVES), STRANGER_SECONDS)
             except (OSError, WireError, asyncio.TimeoutError, EOFError):
                 return

@@ -118,6 +118,7 @@ class Tree:
         while time.monotonic() < until:
             members = self.look()
             if not members:
+                self._seen.clear()  # later their pids may be those of others
                 return
             for pid in members:
                 with contextlib.suppress(OSError):  # gone, or of another user
@@ -153,7 +154,7 @@ def _from_proc() -> Iterator[Process]:
         except OSError:
             continue  # it has ended
         fields = content[content.rindex(b")") + 2 :].split()
-        dead = fields[0] in (b"Z", b"X")
+        dead = fields[0] in (b"Z", b"X") and int(fields[17]) < 2  # other threads may outlive the first
         yield Process(int(name), int(fields[1]), int(fields[2]), int(fields[3]), uid, dead, keeper)
 
 
@@ -374,10 +375,11 @@ class Keeper:
         say(started=pid)
 
     def _end(self, grace: float) -> None:
-        if self._program is not None:
-            for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process does not hear
-                with contextlib.suppress(OSError):
-                    os.killpg(self._program, number)
+        if self._program is None:
+            return  # it has ended meanwhile, and the next one is not meant
+        for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process does not hear
+            with contextlib.suppress(OSError):
+                os.killpg(self._program, number)
         due = time.monotonic() + max(0.0, grace)
         self._kill_at = due if self._kill_at is None else min(due, self._kill_at)
 

@@ -28,7 +28,7 @@ def test_a_program_runs_in_its_directory_and_ends_with_its_own_status(launchers:
     assert rank.phases() == [Phase.READY, Phase.READY]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, 40])
 def test_the_signal_that_ends_a_program_ends_its_launcher(launchers: Launchers, number: int) -> None:
     rank = launchers.run(script(f"import os\nos.kill(os.getpid(), {int(number)})"))
 

@@ -68,7 +68,7 @@ def _processes_of(ended: Ended) -> Iterator[int]:
             continue
         try:
             fields = operating_system.proc_stat(int(folder.name))
-            if fields[0] in (b"Z", b"X"):
+            if operating_system.has_ended(fields):
                 continue
             in_session = int(fields[3]) == ended.pid and not ended.reused
             if in_session or mark in (folder / "environ").read_bytes() + b"\0":

@@ -68,6 +68,11 @@ def proc_stat(pid: int) -> List[bytes]:
     return content[content.rindex(b")") + 2 :].split()
 
 
+def has_ended(fields: List[bytes]) -> bool:
+    """Return whether a process has ended, from ``proc_stat``. Other threads may outlive the first, whose state it shows."""
+    return fields[0] in (b"Z", b"X") and int(fields[17]) < 2
+
+
 def is_linux() -> bool:
     """Return whether there is a ``/proc`` to read instead of running tools."""
     return uname().sysname == "Linux"

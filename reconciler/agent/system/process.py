@@ -30,7 +30,7 @@ def birth(pid: int, boot_id: str) -> Optional[str]:
         fields = operating_system.proc_stat(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if fields[0] in (b"Z", b"X") else boot_id + " " + fields[19].decode("ascii")
+    return None if operating_system.has_ended(fields) else boot_id + " " + fields[19].decode("ascii")
 
 
 def states(pids: Iterable[int]) -> Dict[int, str]:

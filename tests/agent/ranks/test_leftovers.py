@@ -6,14 +6,19 @@ import dataclasses
 import os
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from reconciler.agent.ranks import leftovers
+from reconciler.agent.system import operating_system
+from reconciler.agent.system.process import birth
 from reconciler.wire.node import Gone, StartRank, StopRank
 from tests.agent.bench import RANK, Bench, ask, ended, in_phase, program, pushed, rank
 from tests.agent.macs import mac
+from tests.launcher.ranks import until
 from tests.ports import free_port
 
 pytestmark = pytest.mark.processes
@@ -53,6 +58,21 @@ async def test_a_rank_that_ends_leaves_nothing(bench: Bench) -> None:
     link = await bench.running("say('ready'); sys.exit(0)", quick=True)
     report = await pushed(link, lambda found: found.gone == Gone.YES)
     assert (report.kept, report.exit is not None) == ("", True)
+
+
+@pytest.mark.needs("linux")
+def test_a_process_whose_first_thread_has_ended_is_there() -> None:
+    body = "import ctypes, threading; threading.Thread(target=input).start(); ctypes.CDLL(None).pthread_exit(None)"
+    with subprocess.Popen(
+        [sys.executable, "-c", body], stdin=subprocess.PIPE, start_new_session=True
+    ) as process:
+        until(lambda: operating_system.proc_stat(process.pid)[0] == b"Z")
+        found = leftovers.find(leftovers.Ended(process.pid, False, "/config.json", ()))
+        born = birth(process.pid, "boot")
+        process.kill()
+
+    assert found == (Gone.NO, f"process {process.pid}")
+    assert born is not None
 
 
 async def test_a_process_that_left_the_ranks_session_and_its_port_are_reported_until_they_are_gone(
