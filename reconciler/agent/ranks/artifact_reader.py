@@ -32,7 +32,7 @@ def matches(path: str, patterns: Sequence[str]) -> bool:
         return False
     for pattern in patterns:
         wanted = pattern.split("/")
-        if len(words) >= len(wanted) and all(map(fnmatch.fnmatchcase, words, wanted)):
+        if len(words) >= len(wanted) and all(map(_fits, words, wanted)):
             return True
     return False
 
@@ -40,7 +40,11 @@ def matches(path: str, patterns: Sequence[str]) -> bool:
 def leads_to(path: str, patterns: Sequence[str]) -> bool:
     """Return whether a folder may have files that match."""
     words = path.split("/")
-    return any(all(map(fnmatch.fnmatchcase, words, pattern.split("/"))) for pattern in patterns)
+    return any(all(map(_fits, words, pattern.split("/"))) for pattern in patterns)
+
+
+def _fits(name: str, wanted: str) -> bool:
+    return fnmatch.fnmatchcase(name, wanted.replace("[", "[[]"))  # a bracket stands for itself
 
 
 class Listing:
@@ -139,7 +143,7 @@ def _chunks(file: int, offset: int, bytes_max: int) -> Iterator[bytes]:
 
 def main() -> None:
     """Answer the request on standard input."""
-    request = json.loads(os.read(0, 1 << 20))
+    request = json.load(sys.stdin.buffer)
     patterns = request["patterns"]
     answer: Any = None
     if "path" in request:

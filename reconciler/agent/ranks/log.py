@@ -78,11 +78,14 @@ def read_log(directory: Path, bytes_max: int, offset: Optional[int]) -> Log:
     files = segments(directory)
     if not files:
         return Log("", 0, 0, 0)
-    end = files[-1][0] + files[-1][1].stat().st_size
     wanted = min(max(bytes_max, 4), READ_BYTES_MAX)
-    start = end - wanted if offset is None else offset
-    start = min(max(start, files[0][0]), end)
-    content = _read(files, start, min(end, start + wanted))
+    try:
+        end = files[-1][0] + files[-1][1].stat().st_size
+        start = end - wanted if offset is None else offset
+        start = min(max(start, files[0][0]), end)
+        content = _read(files, start, min(end, start + wanted))
+    except FileNotFoundError:  # the shim has removed the oldest meanwhile
+        return read_log(directory, bytes_max, offset)
     if offset is None:
         skipped = _continuation_bytes(content)
         content, start = content[skipped:], start + skipped

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.agent.ranks import artifacts
 from reconciler.errors import Refused
 from reconciler.wire.launch import ExitCode, JobFile, exit_reason
 from reconciler.wire.node import (
@@ -26,7 +27,7 @@ from reconciler.wire.node import (
 )
 from tests.agent.bench import Bench, alive, ask, ended, gone, in_phase, observe, rank, until
 from tests.agent.ranks.jobs import JOB, run, spec, work
-from tests.launcher.ranks import LIMITS, script
+from tests.launcher.ranks import LIMITS, job, script
 
 pytestmark = pytest.mark.processes
 
@@ -338,6 +339,18 @@ async def test_artifacts_of_an_unknown_rank_are_refused(bench: Bench) -> None:
     for request in (ListArtifacts(JOB), ReadArtifact(JOB, "a", 0, 1)):
         with pytest.raises(Refused, match="no rank"):
             await ask(link, request)
+
+
+def test_many_long_patterns_are_read_whole_and_a_bracket_is_no_pattern(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    for name in ("a[1].txt", "a1.txt"):
+        (tmp_path / "work" / name).touch()
+    longer_than_a_pipe = [f"{number}{'x' * 500}" for number in range(256)]
+    of = job(["true"], artifacts=("a[1].*", *longer_than_a_pipe))
+
+    answer = artifacts.listing(tmp_path, spec(of))
+
+    assert [file.path for file in answer.files] == ["a[1].txt"]
 
 
 def test_the_reader_needs_nothing_of_the_product() -> None:

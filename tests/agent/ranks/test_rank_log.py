@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.agent.ranks import log as rank_log
 from reconciler.agent.ranks.log import RankLog, last_line, read_log, segments
 from reconciler.wire.node import Log
 
@@ -24,6 +26,20 @@ def test_only_the_newest_output_is_kept(tmp_path: Path) -> None:
     assert read_log(tmp_path, 1000, None) == Log(
         "".join(f"{n:09d}\n" for n in range(80, 100)), 1000, begin=800, rest_bytes=0
     )
+
+
+def test_output_that_is_removed_while_it_is_read_stands_for_the_oldest_that_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = RankLog(tmp_path, segment_bytes_max=10)
+    log.write(b"0123456789" * 2)
+    found = segments(tmp_path)
+    log.write(b"abc")
+    log.close()
+    looks = iter([found, segments(tmp_path)])
+    monkeypatch.setattr(rank_log, "segments", lambda directory: next(looks))
+
+    assert read_log(tmp_path, 100, 0) == Log("0123456789abc", 23, begin=10, rest_bytes=13)
 
 
 def test_an_offset_that_is_gone_stands_for_the_oldest_that_is_left(tmp_path: Path) -> None:
