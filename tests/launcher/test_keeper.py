@@ -66,7 +66,7 @@ def test_a_process_that_has_the_number_of_a_killed_one_is_another(monkeypatch: p
     own = keeper.Process(os.getpid(), 1, os.getpid(), os.getpid(), 0, False, True)
     child = own._replace(pid=7, parent=own.pid, keeper=False)
     shown = [own, child]
-    killed = []
+    killed: list[int] = []
     monkeypatch.setattr(keeper, "become_subreaper", lambda: None)
     monkeypatch.setattr(keeper, "processes", lambda: iter(shown))
     monkeypatch.setattr(os, "kill", lambda pid, number: killed.append(pid))
