@@ -109,7 +109,8 @@ class Hold:
         if not self.runs:
             return ""
         jobs = few_names([str(each) for each in self.runs], JOBS_SHOWN)
-        return f"it would run {jobs}, and no commit allows that (Allow-Job: {self.runs[0].name})"
+        said = ", ".join(each.name for each in self.runs)
+        return f"it would run {jobs}, and no commit allows that (Allow-Job: {said})"
 
     @property
     def _why_removes(self) -> str:
@@ -118,7 +119,8 @@ class Hold:
             return f"{removes} ({few_names([str(key) for key in self.removes], OBJECTS_SHOWN)})"
         names = few_names([str(key) for key in self.unsaid], OBJECTS_SHOWN)
         serves = "serves" if len(self.unsaid) == 1 else "serve"
-        return f"{removes}, and no commit allows that for {names}, which {serves} now (Allow-Removal: {self.unsaid[0].name})"
+        said = ", ".join(dict.fromkeys(key.name for key in self.unsaid))
+        return f"{removes}, and no commit allows that for {names}, which {serves} now (Allow-Removal: {said})"
 
 
 @dataclass(frozen=True, slots=True)

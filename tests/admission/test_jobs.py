@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,6 +102,9 @@ def test_a_hold_says_which_job_runs_which_command_where_and_how_to_permit_it() -
         " (Allow-Job: train); to run the job: reconciler approve 1f0c2a9b3d"
     )
     assert hold("r2", Removal((), 3, (), False), {"r2"}, "r1", runs) is None
+    several = hold("r2", Removal((), 3, (), False), (), "r1", (*runs, replace(runs[0], name=JobName("tune"))))
+    assert several is not None
+    assert "no commit allows that (Allow-Job: train, tune)" in several.text
 
 
 def test_a_hold_for_both_names_both() -> None:

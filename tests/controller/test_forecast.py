@@ -7,9 +7,12 @@ from reconciler.controller.admin.forecast import (
     ENTRIES_SHOWN,
     Change,
     forecast,
+    job_lines,
     removal_lines,
 )
 from reconciler.state import (
+    JobName,
+    NodeName,
     ObjectKey,
     Plan,
     Refusal,
@@ -17,6 +20,7 @@ from reconciler.state import (
     Waiting,
     WaitingFor,
 )
+from reconciler.state.desired import JobToRun
 
 TINY, BIG = ObjectKey("ModelDeployment", "tiny"), ObjectKey("ModelDeployment", "big")
 REVISION = "1f0c2a9b3d" * 4
@@ -24,6 +28,17 @@ REVISION = "1f0c2a9b3d" * 4
 
 def test_a_refused_removal_says_what_lets_it_through() -> None:
     assert "git push -o allow-removal" in " ".join(removal_lines([TINY]))
+
+
+def test_the_command_that_lets_a_push_through_names_everything_and_can_be_copied() -> None:
+    runs = [JobToRun(JobName(f"train-{n}"), ("python", "train.py"), (NodeName("a"),)) for n in range(9)]
+    names = ", ".join(each.name for each in runs)
+    commit, once = job_lines(runs)[-2:]
+    assert commit == f"    in the commit: git commit --amend --no-edit --trailer 'Allow-Job: {names}'"
+    assert once == "    or once: git push -o allow-job"
+    commit, once = removal_lines([TINY, BIG])[-2:]
+    assert commit.endswith("git commit --amend --no-edit --trailer 'Allow-Removal: tiny, big'")
+    assert once.endswith("git push -o allow-removal")
 
 
 def test_only_what_the_push_adds_to_the_plan_is_shown_and_lines_are_short() -> None:

@@ -71,9 +71,9 @@ async def begun(controller: Controller, repo: ClusterRepo) -> str:
 async def test_a_push_of_a_job_has_to_name_it(controller: Controller, repo: ClusterRepo, begun: str) -> None:
     revision = commit(repo, FILES)
     assert await pushed(controller, repo, revision) == (
-        "reconciler: this push would run job/train (python train.py) on a. A job is code: to run it, say so in the commit"
-        " (git commit --amend --trailer 'Allow-Job: train'), or once: git push -o allow-job reconciler: main stays as"
-        " it was"
+        "reconciler: this push would run job/train (python train.py) on a. A job is code: to run it, say so in the"
+        " commit: git commit --amend --no-edit --trailer 'Allow-Job: train' or once: git push -o allow-job reconciler:"
+        " main stays as it was"
     )
     assert await pushed(controller, repo, revision, allow_job="other") != "accepted"
     named = commit(repo, FILES, "a job\n\nAllow-Job: train\n")

@@ -54,13 +54,9 @@ def removal_lines(keys: Collection[ObjectKey]) -> list[str]:
     if not keys:
         return []
     names = few_names([str(key) for key in keys], NAMES_SHOWN)
-    one = next(iter(keys))
-    text = (
-        f"reconciler: this push removes {names}, which {'serves' if len(keys) == 1 else 'serve'} now. To remove it all "
-        f"the same, say so in the commit (git commit --amend --trailer 'Allow-Removal: {one.name}'), or once: "
-        "git push -o allow-removal"
-    )
-    return wrapped((text,))
+    serve, them = ("serves", "it") if len(keys) == 1 else ("serve", "them")
+    text = f"reconciler: this push removes {names}, which {serve} now. To remove {them} all the same, say so"
+    return [*wrapped((text,)), *_said("Removal", [key.name for key in keys])]
 
 
 def job_lines(runs: Collection[JobToRun]) -> list[str]:
@@ -68,11 +64,18 @@ def job_lines(runs: Collection[JobToRun]) -> list[str]:
     if not runs:
         return []
     jobs = few_names([str(each) for each in runs], NAMES_SHOWN)
-    text = (
-        f"reconciler: this push would run {jobs}. A job is code: to run it, say so in the commit (git commit --amend"
-        f" --trailer 'Allow-Job: {next(iter(runs)).name}'), or once: git push -o allow-job"
-    )
-    return wrapped((text,))
+    them = "it" if len(runs) == 1 else "them"
+    text = f"reconciler: this push would run {jobs}. A job is code: to run {them}, say so"
+    return [*wrapped((text,)), *_said("Job", [each.name for each in runs])]
+
+
+def _said(what: str, names: Iterable[str]) -> list[str]:
+    """Return the commands that permit a push, each uncut in a line of its own, because people copy them."""
+    listed = ", ".join(dict.fromkeys(names))
+    return [
+        f"    in the commit: git commit --amend --no-edit --trailer 'Allow-{what}: {listed}'",
+        f"    or once: git push -o allow-{what.lower()}",
+    ]
 
 
 def too_large_lines(texts: Sequence[str]) -> list[str]:

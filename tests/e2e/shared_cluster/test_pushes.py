@@ -74,7 +74,7 @@ def test_what_serves_is_removed_by_a_word_in_the_commit_and_by_nothing_less(
     status, output = ada.pushes()
     assert (status, output[-1]) == (1, "reconciler: main stays as it was")
     assert "removes modeldeployment/tiny, which serves now" in said(output)
-    assert "git commit --amend --trailer 'Allow-Removal: tiny'" in said(output)
+    assert "git commit --amend --no-edit --trailer 'Allow-Removal: tiny'" in said(output)
     status, output = ada.pushes("-o", "plan", "-o", "allow-removal", "origin", "HEAD:main")
     assert (status, "stop rank 0 of tiny/0" in said(output)) == (1, True)
     assert pids(tiny) == before
