@@ -171,6 +171,7 @@ class JobSpec(Strict):
         "startingDeadlineSeconds": 'use "startingDeadline"',
         **dict.fromkeys(("parallelism", "completions", "minAvailable", "replicas"), 'use "nodes"'),
         "template": 'use "program"',
+        "restartPolicy": 'use "backoffLimit", and "failOnExitCodes"',
         "podFailurePolicy": 'use "failOnExitCodes"',
         "priorityClassName": 'use "priority", a number',
         "artefacts": 'use "artifacts"',

@@ -25,7 +25,7 @@ def _cron(text: str) -> str:
     try:
         next(CronSim(text, _EPOCH))
     except CronSimError as error:
-        field = str(error).removeprefix("Bad ")
+        field = str(error).removeprefix("Bad ").replace("day-of-", "day of the ")
         raise ValueError(f'expected five fields of cron such as "0 8 * * 1-5": wrong {field}') from None
     except StopIteration:
         raise ValueError("this schedule never begins: no year has such a day") from None
@@ -37,8 +37,9 @@ def _zone(name: str) -> str:
         _time_zone(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         near = difflib.get_close_matches(name, sorted(available_timezones()), n=1, cutoff=0.6)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f'expected an IANA time zone such as "Europe/Berlin"{hint}') from None
+        if near:
+            raise ValueError(f'there is no time zone "{name}"; did you mean "{near[0]}"?') from None
+        raise ValueError('expected an IANA time zone such as "Europe/Berlin"') from None
     return name
 
 

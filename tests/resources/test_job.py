@@ -83,6 +83,19 @@ def refused(kind: str, spec: str) -> list[str]:
             'spec.activeDeadlineSeconds: unknown field: use "activeDeadline", such as "2h"',
         ),
         (
+            f"{PROGRAM}, restartPolicy: Never",
+            'spec.restartPolicy: unknown field: use "backoffLimit", and "failOnExitCodes"',
+        ),
+        (
+            f"{PROGRAM}, schedule: 0 0 31 2 *",
+            'spec.schedule: expected five fields of cron such as "0 8 * * 1-5": wrong day of the month, got "0 0 31 2 *" (a'
+            " string)",
+        ),
+        (
+            f"{PROGRAM}, schedule: 0 8 * * *, timeZone: Europe/Berln",
+            'spec.timeZone: there is no time zone "Europe/Berln"; did you mean "Europe/Berlin"?',
+        ),
+        (
             f"{PROGRAM}, image: x",
             "spec.image: unknown field: a job runs with the programs of the node, and not in a container",
         ),
@@ -90,6 +103,14 @@ def refused(kind: str, spec: str) -> list[str]:
 )
 def test_a_wrong_job_is_explained(spec: str, said: str) -> None:
     assert said in refused("Job", spec)
+
+
+def test_fields_that_no_manifest_may_have_are_not_offered() -> None:
+    (of_job,) = refused("Job", f"{PROGRAM}, cpu: 4")
+    assert "restartedAt" in of_job
+    assert "manifestPath" not in of_job
+    (of_file,) = refused("Job", f"{PROGRAM}, files: [{{path: a.py, owner: root}}]")
+    assert of_file.endswith("the fields here are path, executable")
 
 
 @pytest.mark.parametrize(

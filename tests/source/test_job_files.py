@@ -151,6 +151,16 @@ def test_a_missing_file_is_named_at_its_line_with_the_nearest_name(home: Path, r
     ]
 
 
+@pytest.mark.parametrize("wrong", ["train.py", "elsewhere/train.py"])
+def test_a_path_from_the_folder_of_the_manifest_is_answered_with_the_one_from_the_root(
+    home: Path, repo: ClusterRepo, wrong: str
+) -> None:
+    assert problems(home, repo, text(wrong), **{"train.py": SCRIPT}) == [
+        f'jobs/train.yaml:8:7: spec.files[0]: there is no file "{wrong}", from the root of the repository; did you'
+        ' mean "jobs/train.py"?'
+    ]
+
+
 def test_a_folder_is_no_file(home: Path, repo: ClusterRepo) -> None:
     assert problems(home, repo, text("jobs/hpl"), **{"hpl/HPL.dat": b"1"}) == [
         'jobs/train.yaml:8:7: spec.files[0]: "jobs/hpl" is a folder; name its files, one by one'

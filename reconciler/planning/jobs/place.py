@@ -99,8 +99,9 @@ def _too_few(
         return view.refuse(*by_choice)
     spec = job.spec
     if len(allowed) < spec.nodes <= len(found.matching):
-        denying = few_names([name for name in found.matching if name not in allowed])
-        text = f"needs {spec.nodes} node{'s' * (spec.nodes > 1)}, and {denying} allows no job of {spec.manifest_path}"
+        names = [name for name in found.matching if name not in allowed]
+        denying, allow = few_names(names), "allows" if len(names) == 1 else "allow"
+        text = f"needs {spec.nodes} node{'s' * (spec.nodes > 1)}, and {denying} {allow} no job of {spec.manifest_path}"
         person = f"list the path in spec.jobs.allow.paths of {denying}, if this program may run there"
         return view.refuse(RefusedBecause.JOBS_DENIED, text, person)
     text = eligible.too_few(view.world.desired.nodes, spec.placement, spec.nodes, len(usable), "spec.nodes")
@@ -128,8 +129,9 @@ def _fitting(
     spec = job.spec
     free = usable if spec.memory is not None else tuple(n for n in usable if _unused(ledger, n, view))
     if len(free) < spec.nodes:
-        busy = few_names([name for name in usable if name not in free])
-        return _wait(view, WaitingFor.ROOM, f"it needs {spec.nodes} unused nodes, and {busy} is in use")
+        busy = [name for name in usable if name not in free]
+        text = f"it needs {spec.nodes} unused node{'s' * (spec.nodes > 1)}, and {few_names(busy)}"
+        return _wait(view, WaitingFor.ROOM, f"{text} {'is' if len(busy) == 1 else 'are'} in use")
     joining = Joining.of(world, ledger, view.id, spec.transport, free)
     found = joining.best((spec.memory if spec.memory is not None else 1,) * spec.nodes)
     if found is None:

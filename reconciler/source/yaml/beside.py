@@ -44,7 +44,9 @@ def missing(path: str, known: Iterable[str]) -> Absent:
     names = [*known]
     if any(name.startswith(f"{path}/") for name in names):
         return Absent(f'"{clip(path)}" is a folder; name its files, one by one')
-    nearest = suggest(path, names)
+    last = path.rpartition("/")[2]
+    same_name = sorted(name for name in names if name.rpartition("/")[2] == last)
+    nearest = same_name[0] if same_name else suggest(path, names)
     advice = f'did you mean "{nearest}"?' if nearest else "commit it together with the job"
     return Absent(f'there is no file "{clip(path)}", from the root of the repository; {advice}')
 

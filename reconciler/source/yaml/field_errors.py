@@ -71,9 +71,14 @@ def dotted(path: Iterable[int | str]) -> str:
 # --- fields ----------------------------------------------------------------------------------------
 
 
+_SET_BY_US = ("manifest_path", "data")
+"""Fields that are set when a commit is read, and that no manifest has."""
+
+
 def field_names(kind: type[BaseModel], path: Iterable[int | str]) -> list[str]:
     """Return the YAML names of the fields of the mapping at ``path`` within ``kind``; empty for a free mapping."""
-    return [f.alias or name for m in _models_at(kind, path) for name, f in m.model_fields.items()]
+    models = _models_at(kind, path)
+    return [f.alias or name for m in models for name, f in m.model_fields.items() if name not in _SET_BY_US]
 
 
 def _models_at(kind: type[BaseModel], path: Iterable[int | str]) -> list[type[BaseModel]]:

@@ -310,7 +310,8 @@ def test_a_job_waits_for_nodes_that_serve_and_takes_them_once_they_are_free() ->
     serving = deployment(nodes=1)
     world = World([worker("node-a"), worker("node-b"), model(), serving, job()])
     decided = world.settle()
-    assert WaitingFor.ROOM in {each.reason for each in decided.waiting}
+    (room,) = (each for each in decided.waiting if each.reason is WaitingFor.ROOM)
+    assert room.text == "job/hpl/1: it needs 2 unused nodes, and node-a is in use"
     assert not ranks_of(world)
     world.remove(serving)
     world.settle()
