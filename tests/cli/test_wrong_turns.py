@@ -60,6 +60,16 @@ TURNS = [
     ("reconcile source git flux-system", 2, "look at a remote repository now: reconciler source sync"),
     ("get gitrepositories", 2, "a remote repository: reconciler source show"),
     ("get sources git", 2, "a remote repository: reconciler source show"),
+    (
+        "sbatch train.sh",
+        2,
+        "a job is a manifest: reconciler apply -f FILE; the fields: reconciler explain job.spec",
+    ),
+    ("nomad job run train", 2, "a job is a manifest: reconciler apply -f FILE"),
+    ("scancel 3", 2, "use: reconciler cancel job/NAME"),
+    ("squeue", 2, "use: reconciler get jobs"),
+    ("get runs", 2, "runs belong to jobs: reconciler get jobs, or reconciler describe job/NAME"),
+    ("stop job/train", 2, "for one job: reconciler cancel job/NAME"),
     ("helo", 2, 'did you mean "help"'),
     ("help gte", 2, 'did you mean "get"'),
 ]

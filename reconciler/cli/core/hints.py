@@ -19,6 +19,9 @@ _HOME = "a cluster is a state folder, here or elsewhere: reconciler --home PATH,
 _CONSOLE = "use: reconciler console"
 _CHAT = "use: reconciler chat MODEL"
 _MODELS = "a model is a manifest, and its weights come by themselves: reconciler apply -f FILE"
+_JOBS = "a job is a manifest: reconciler apply -f FILE; the fields: reconciler explain job.spec"
+_JOB_STATES = "use: reconciler get jobs"
+_RUNS = "runs belong to jobs: reconciler get jobs, or reconciler describe job/NAME"
 _SPEED = "the speed of what is served: reconciler top ranks; which machine or link is slow: reconciler verify DEPLOYMENT"
 
 COMMANDS = {
@@ -43,7 +46,14 @@ COMMANDS = {
     "ps": "use: reconciler get ranks",
     **dict.fromkeys(("reconcile", "sync"), _REMOTE),
     **dict.fromkeys(("rm", "destroy", "prune", "remove", "rm-all"), "use: reconciler delete KIND/NAME"),
-    "run": "a deployment is a manifest: reconciler apply -f FILE; to ask a model: reconciler chat MODEL QUESTION",
+    "run": "a deployment is a manifest, and a job too: reconciler apply -f FILE; to ask a model: reconciler chat MODEL QUESTION;"
+    " to run a job again: reconciler restart job/NAME",
+    **dict.fromkeys(("mpiexec", "mpirun", "nomad", "salloc", "sbatch", "srun", "submit"), _JOBS),
+    **dict.fromkeys(("qsub", "bsub", "dispatch"), _JOBS),
+    **dict.fromkeys(("qstat", "sacct", "squeue"), _JOB_STATES),
+    **dict.fromkeys(("qdel", "scancel"), "use: reconciler cancel job/NAME"),
+    "scontrol": "use: reconciler describe job/NAME",
+    "sinfo": "use: reconciler get nodes",
     "serve": "use: reconciler up",
     "set": "use: reconciler patch KIND/NAME -p PATCH, or reconciler edit KIND/NAME",
     "taint": "taints are in the manifest of a Node: reconciler edit node/NAME, then spec.taints",
@@ -166,6 +176,7 @@ KINDS = {
     **dict.fromkeys(("alerts", "providers", "receivers"), _NOTIFIERS),
     **dict.fromkeys(("incident", "incidents"), "use: reconciler incidents"),
     **dict.fromkeys(("namespace", "namespaces", "ns"), _NO_NAMESPACES),
+    **dict.fromkeys(("attempt", "attempts", "run", "runs"), _RUNS),
     "replicas": "the processes of each replica are its ranks: reconciler get ranks",
 }
 
@@ -199,6 +210,7 @@ OPTIONS = {
 ARGUMENTS = {
     "apply": "files are named with -f, such as: reconciler apply -f manifests/",
     "events": "choose an object with: --for KIND/NAME",
+    "stop": f"{_STOP}; for one job: reconciler cancel job/NAME",
     "backup": "choose the file with: -o FILE",
     "plan": "see what a change would do with: reconciler apply --dry-run=server -f FILE",
 }

@@ -47,6 +47,22 @@ def artifacts_that_are_still_being_fetched(bench: Bench) -> Iterator[Scene]:
     yield from _shown(bench, pending, "artifacts", "job/train")
 
 
+@SCENES.at("cli/commands/read/artifacts.py", "wait job/{x}")
+def artifacts_of_a_run_that_has_not_ended(bench: Bench) -> Iterator[Scene]:
+    yield from _shown(bench, answer(run()), "artifacts", "job/train")
+
+
+@SCENES.at("cli/commands/logs/rank_logs.py", "logs job/{x}")
+def the_logs_of_a_job_by_its_name_alone(bench: Bench) -> Iterator[Scene]:
+    yield from _shown(bench, answer(run()), "logs", "train")
+
+
+@SCENES.at("cli/commands/write/pausing.py", "restart {x}")
+def a_job_that_is_restarted_like_a_deployment(bench: Bench) -> Iterator[Scene]:
+    with scripted(bench, TRAIN):
+        yield Scene(lambda: bench.calls("rollout", "restart", "job/train").err, mends=False)
+
+
 @SCENES.at("cli/commands/read/describe.py", "describe job/{x}")
 def a_rank_of_a_job(bench: Bench) -> Iterator[Scene]:
     yield from _shown(bench, answer(run()), "describe", "rank", "job_train.1.1.0")

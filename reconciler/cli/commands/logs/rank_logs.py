@@ -238,6 +238,9 @@ class Reading:
         known = [item["metadata"]["name"] for item in items]
         for name in self._target.deployments:
             if name not in known and not self._rows():
+                if any(item["metadata"]["name"] == name for item in self._client.ask(Get("Job"))["items"]):
+                    text = f'modeldeployments "{name}" not found; it is a job: reconciler logs job/{name}'
+                    raise Refused("NotFound", text)
                 raise not_found("ModelDeployment", name, known)
 
     def _nothing(self) -> Refused:

@@ -88,9 +88,16 @@ class RunReading:
                 continue
             show(self._merge.merged(lines))
         if not how["follow"]:
+            self._note_silence(run, attempt, lines)
             return 0
         show(self._merge.merged([*self._grown(), *(source.end() for source in self._sources.values())]))
         return self._status(run, attempt)
+
+    def _note_silence(self, run: Run, attempt: Attempt | None, lines: list[list[Line]]) -> None:
+        """Say why there is nothing to read of an attempt that has ended without output."""
+        if attempt is not None and attempt["end"] is not None and not any(lines):
+            text = f"attempt {attempt['number']} of run {run['run']} has no such output; it ended: {attempt['text']}"
+            click.echo(f"note: {text}", err=True)
 
     def _look(self) -> tuple[Run, Attempt | None]:
         """Return the run and the attempt as they are now. The run is the newest one of the first look."""
@@ -125,7 +132,7 @@ class RunReading:
         if self._target.rank is not None and self._target.rank not in ranks:
             raise Refused(
                 "NotFound",
-                f"job/{self._target.job} has no rank {self._target.rank}, only {len(ranks)} ranks, from 0 on",
+                f"job/{self._target.job} has no rank {self._target.rank}; choose one of: {', '.join(map(str, ranks))}",
             )
         found, lacking = [], list[str]()
         for each in attempt["ranks"]:

@@ -21,7 +21,7 @@ from reconciler.cli.output.screen import quiet_screen
 from reconciler.cli.output.streams import shown
 from reconciler.cli.output.table_layout import size, table
 from reconciler.errors import Refused, Unreachable, few_names
-from reconciler.wire.objects import RunArtifacts
+from reconciler.wire.objects import JobState, Run
 
 DRAFT = ".part-"
 """Beginning of the names of files that are still being fetched."""
@@ -86,11 +86,14 @@ def artifacts(
     name = job_named(job)
     place = settings.home / "artifacts" / name
     number = run if run is not None else max(_runs(place), default=None)
-    state = _state(settings, name, run)
+    known = _known(settings, name, run)
+    state = None if known is None or isinstance(known, Refused) else known["artifacts"]
     every = sorted(_files(place / str(number)), key=lambda file: (file.rank, file.path)) if number else []
     files = [file for file in every if rank in (None, file.rank)]
     if not files:
-        raise Refused("NotFound", _nothing(name, number, rank, [file.rank for file in every], state))
+        if isinstance(known, Refused) and not every:
+            raise known
+        raise Refused("NotFound", _nothing(name, number, rank, [file.rank for file in every], known))
     if state is not None and state["text"]:
         click.echo(f"note: not all were fetched: {shown(state['text'])}", err=True)
     if cat is not None:
@@ -126,23 +129,29 @@ def _files(place: Path) -> Iterator[_File]:
             yield _File(int(parts[0]), "/".join((*parts[1:], name)), path.stat().st_size, path)
 
 
-def _state(settings: Settings, name: str, number: int | None) -> RunArtifacts | None:
-    """Return what the controller says of the artifacts of a run; None if none runs, or it knows no such run."""
+def _known(settings: Settings, name: str, number: int | None) -> Run | Refused | None:
+    """Return the run as the controller has it, or its refusal if it has none; None if no controller runs."""
     try:
         with Client(settings.socket) as client:
-            return run_of(job_of(client, name), number)["artifacts"]
-    except (Refused, Unreachable):
+            return run_of(job_of(client, name), number)
+    except Unreachable:
         return None
+    except Refused as refused:
+        return refused
 
 
 def _nothing(
-    name: str, number: int | None, rank: int | None, ranks: list[int], state: RunArtifacts | None
+    name: str, number: int | None, rank: int | None, ranks: list[int], known: Run | Refused | None
 ) -> str:
     """Return why there are no artifacts, and what to do."""
     if rank is not None and ranks:
         known = ", ".join(map(str, sorted(set(ranks))))
         return f"rank {rank} of run {number} of job/{name} has no artifacts; those of ranks {known} are there"
     of = f"run {number} of job/{name}" if number else f"job/{name}"
+    run = None if isinstance(known, Refused) else known
+    state = run["artifacts"] if run is not None else None
+    if run is not None and run["state"] not in JobState.ENDED:
+        return f"run {run['run']} of job/{name} has not ended, and artifacts are fetched then; wait with: reconciler wait job/{name}"
     if state is not None and state["state"] == "pending":
         return f"the artifacts of {of} are still being fetched; see: reconciler describe job/{name}"
     why = f": {shown(state['text'])}" if state is not None and state["text"] else ""

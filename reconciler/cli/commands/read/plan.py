@@ -158,13 +158,13 @@ def _print_plan(body: answers.Planned) -> None:
 
 
 def told_once(entries: Sequence[answers.Obstacle]) -> Iterator[str]:
-    """Yield a line for each different message about an object, with the replicas concerned."""
+    """Yield a line for each different message about an object, with the replicas concerned. The texts about jobs name the run."""
     said: dict[tuple[str, ...], list[str]] = {}
     for entry in entries:
         at = entry.get("until")
         until = f" until {at}" if at else ""
         replicas = said.setdefault((entry["object"], entry["text"], f"{entry['reason']}{until}"), [])
-        if replica := entry.get("replica"):
+        if (replica := entry.get("replica")) and not entry["object"].startswith("job/"):
             replicas.append(replica.rpartition("/")[2])
     for (about, text, why), replicas in said.items():
         few = few_names(replicas, REPLICAS_SHOWN)

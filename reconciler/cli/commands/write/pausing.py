@@ -106,6 +106,8 @@ def not_for(done: str, code: str = "NoRollout") -> Callable[[str], Refused]:
     """Return the refusal of other objects, with ``code``. ``done``: the word for the change."""
 
     def refused(other: str) -> Refused:
+        if other.startswith("job/") and done == "restarted":
+            return Refused(code, f"{other} is no deployment; run it again with: reconciler restart {other}")
         what = f"{other} cannot be {done}" if other else "no objects are selected"
         return Refused(code, f"{what}; this works for modeldeployments only")
 

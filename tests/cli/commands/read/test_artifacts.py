@@ -11,7 +11,7 @@ import pytest
 from reconciler.state.jobs import Artifacts, Fetched
 from tests.cli.conftest import Cli, Controller
 from tests.cli.jobs import answer, answers
-from tests.status.jobs import succeeded
+from tests.status.jobs import record, run, succeeded
 
 FILES = {"2/0/out/model.bin": b"\x00\x01", "2/0/log.txt": b"zero\n", "2/1/log.txt": b"one\n", "1/0/old": b"o"}
 
@@ -86,7 +86,25 @@ def test_none_is_told_with_the_reason(cli: Cli, controller: Controller, place: P
     result = cli("artifacts", "job/train", "--run", "2", "--rank", "7")
     assert result.code == 1
     assert "those of ranks 0, 1 are there" in result.err
-    assert "spec.artifacts names what is fetched" in cli("artifacts", "job/other").err
+    controller.answers["get"] = answers(answer(succeeded(3)))
+    assert "spec.artifacts names what is fetched" in cli("artifacts", "job/train", "--run", "3").err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("job/trian",), 'jobs "trian" not found; did you mean "train"?'),
+        (("job/train", "--run", "7"), "job/train has no run 7 now; choose one of: 1"),
+        (("job/train",), "run 1 of job/train has not ended, and artifacts are fetched then"),
+    ],
+)
+def test_a_wrong_name_a_wrong_run_and_one_that_has_not_ended_are_told_apart(
+    cli: Cli, controller: Controller, words: tuple[str, ...], text: str
+) -> None:
+    controller.answers["get"] = answers(answer(run(), group=record(epoch=1)))
+    result = cli("artifacts", *words)
+    assert result.code == 1
+    assert text in result.err
 
 
 def test_what_is_missing_is_noted(cli: Cli, controller: Controller, place: Path) -> None:

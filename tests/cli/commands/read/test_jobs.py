@@ -100,6 +100,13 @@ def test_describe_of_a_job_without_runs_and_of_one_that_succeeded(cli: Cli, cont
     assert "Last log" not in cli("describe", "job/train").out
 
 
+def test_a_plan_names_the_run_and_no_replica(cli: Cli, controller: Controller) -> None:
+    text = "job/train/1: needs 2 nodes"
+    refused = {"object": "job/train", "replica": "job/train/1", "reason": "NotEnoughNodes", "text": text}
+    controller.answers["plan"] = {"steps": [], "waiting": [], "refused": [refused]}
+    assert cli("plan").out == "! job/train: job/train/1: needs 2 nodes (NotEnoughNodes)\n"
+
+
 # --- logs --------------------------------------------------------------------------------------------
 
 LOGS = {
@@ -141,7 +148,7 @@ def test_an_earlier_attempt_and_ranks_that_are_not_known_any_more(cli: Cli, cont
     [
         (("--run", "9"), "has no run 9 now; choose one of: 1"),
         (("--attempt", "9"), "has no attempt 9; choose one of: 1, 2"),
-        (("--rank", "9"), "has no rank 9, only 2 ranks, from 0 on"),
+        (("--rank", "9"), "has no rank 9; choose one of: 0, 1"),
     ],
 )
 def test_what_there_is_not_is_told_with_what_there_is(
@@ -151,6 +158,24 @@ def test_what_there_is_not_is_told_with_what_there_is(
     result = cli("logs", "job/train", *options)
     assert result.code == 1
     assert text in result.err
+
+
+def test_an_attempt_that_has_written_nothing_says_how_it_ended(cli: Cli, controller: Controller) -> None:
+    shown(controller, answer(failed(1)))
+    controller.answers["rank_log"] = rank_log({"job_train.1.1.0": "", "job_train.1.1.1": ""})
+    result = cli("logs", "job/train")
+    assert (result.code, result.out) == (0, "")
+    assert "note: attempt 1 of run 1 has no such output; it ended: " in result.err
+
+
+def test_the_name_of_a_job_alone_is_answered_with_the_command_for_jobs(
+    cli: Cli, controller: Controller
+) -> None:
+    shown(controller, answer(run()))
+    controller.answers["get"] = answers(answer(run()))
+    result = cli("logs", "train")
+    assert result.code == 1
+    assert 'modeldeployments "train" not found; it is a job: reconciler logs job/train' in result.err
 
 
 def test_options_of_jobs_and_of_deployments_are_not_mixed(cli: Cli, controller: Controller) -> None:
