@@ -47,11 +47,6 @@ def artifacts_that_are_still_being_fetched(bench: Bench) -> Iterator[Scene]:
     yield from _shown(bench, pending, "artifacts", "job/train")
 
 
-@SCENES.at("cli/commands/read/artifacts.py", "wait job/{x}")
-def artifacts_of_a_run_that_has_not_ended(bench: Bench) -> Iterator[Scene]:
-    yield from _shown(bench, answer(run()), "artifacts", "job/train")
-
-
 @SCENES.at("cli/commands/logs/rank_logs.py", "logs job/{x}")
 def the_logs_of_a_job_by_its_name_alone(bench: Bench) -> Iterator[Scene]:
     yield from _shown(bench, answer(run()), "logs", "train")

@@ -151,7 +151,7 @@ def _nothing(
     run = None if isinstance(known, Refused) else known
     state = run["artifacts"] if run is not None else None
     if run is not None and run["state"] not in JobState.ENDED:
-        return f"run {run['run']} of job/{name} has not ended, and artifacts are fetched then; wait with: reconciler wait job/{name}"
+        return f"run {run['run']} of job/{name} has not ended, and artifacts are fetched then; see: reconciler describe job/{name}"
     if state is not None and state["state"] == "pending":
         return f"the artifacts of {of} are still being fetched; see: reconciler describe job/{name}"
     why = f": {shown(state['text'])}" if state is not None and state["text"] else ""
