@@ -145,8 +145,8 @@ def _nothing(
 ) -> str:
     """Return why there are no artifacts, and what to do."""
     if rank is not None and ranks:
-        known = ", ".join(map(str, sorted(set(ranks))))
-        return f"rank {rank} of run {number} of job/{name} has no artifacts; those of ranks {known} are there"
+        others = ", ".join(map(str, sorted(set(ranks))))
+        return f"rank {rank} of run {number} of job/{name} has no artifacts; those of ranks {others} are there"
     of = f"run {number} of job/{name}" if number else f"job/{name}"
     run = None if isinstance(known, Refused) else known
     state = run["artifacts"] if run is not None else None
