@@ -156,6 +156,8 @@ async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:
     assert bed.tools.volatile.stops[RANK].gone_by > time.time()
     await bed.do(StopRank(REPLICA, NODE, other := replace(RANK, rank=1), 1.0, "test"))
     assert set(bed.tools.volatile.stops) == {RANK, other}
+    await bed.do(StopRank(REPLICA, NODE, other, 3600.0, "a request with a long grace makes no other one old"))
+    assert set(bed.tools.volatile.stops) == {RANK, other}
     await bed.rank(lambda rank: rank.exit is not None)
     (forgotten,) = await bed.do(ForgetRank(REPLICA, NODE, RANK))
     assert forgotten.done

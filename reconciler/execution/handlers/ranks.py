@@ -36,9 +36,10 @@ async def start(step: StartRank, tools: Tools) -> None:
 async def stop(step: StopRank, tools: Tools) -> None:
     """Ask a rank to end, and note the time by which it should have ended."""
     await change(tools, step.node, node.StopRank(tools.token, step.id, step.grace_seconds))
-    gone_by = tools.clock() + step.grace_seconds
+    now = tools.clock()
+    gone_by = now + step.grace_seconds
     stops = tools.volatile.stops.items()
-    known = {id: each for id, each in stops if each.void_at > gone_by - STOPS_KEPT_SECONDS}
+    known = {id: each for id, each in stops if each.void_at > now - STOPS_KEPT_SECONDS}
     known[step.id] = RequestedStop(gone_by, gone_by + STOP_REPEATED_AFTER_SECONDS, step.symptom)
     tools.volatile = replace(tools.volatile, stops=known)
 

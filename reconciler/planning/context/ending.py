@@ -18,7 +18,7 @@ from reconciler.state.observed import KILL_SECONDS
 
 from .decision import Decision
 from .view import WorkloadView
-from .world import due
+from .world import CLOCK_JUMP_SECONDS
 
 IMPATIENCE_SECONDS = 1.0
 """A stop is requested again when it has to be over this much sooner than before."""
@@ -53,4 +53,7 @@ def end(
 
 def _ask_again(before: RequestedStop | None, now: float, grace: float) -> bool:
     """Return whether a stop was never requested, was lost, or has to be over sooner now."""
-    return before is None or due(before.void_at, now) or now + grace < before.gone_by - IMPATIENCE_SECONDS
+    if before is None or before.void_at <= now:
+        return True
+    set_back = before.void_at - now > grace + CLOCK_JUMP_SECONDS
+    return set_back or now + grace < before.gone_by - IMPATIENCE_SECONDS

@@ -228,6 +228,21 @@ def test_a_run_that_is_drained_for_ever_does_not_grow_for_ever() -> None:
     assert run_of(world).ended is None
 
 
+def test_a_rank_with_a_long_grace_is_asked_to_end_once() -> None:
+    spec = {"gracePeriod": "20m"}
+    world = cluster(job(**spec))
+    world.settle()
+    world.lingers = True
+    change(world, **spec, suspend=True)
+    world.settle()
+    world.now += 600
+    world.settle()
+    assert len(world.done(StopRank)) == 2
+    world.pass_time(world.now + 700)
+    world.settle()
+    assert not world.alive()
+
+
 def test_a_suspended_run_goes_on_later_and_the_time_between_does_not_count() -> None:
     world = cluster(job(activeDeadline="60s"))
     world.settle()
