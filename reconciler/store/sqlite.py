@@ -276,8 +276,12 @@ class Store:
             self._db.execute("DELETE FROM groups WHERE deployment = ? AND replica = ?", (name, index))
 
     def remove_runs(self, ids: Sequence[RunId]) -> None:
+        """Remove runs and all that is known of their attempts."""
         with self._db.writing():
             self._runs.remove(ids)
+            names = [workload_name(id) for id in ids]
+            for table in ("epochs", "attempts"):
+                self._db.executemany(f"DELETE FROM {table} WHERE deployment = ? AND replica = ?", names)
 
     def set_back(self, deployment: DeploymentName, rollback: Rollback) -> None:
         """Note a spec that did not come up, and the one that is served instead. This replaces the previous note."""

@@ -103,3 +103,14 @@ def test_runs_are_removed_alone(store: Store) -> None:
         store.create_run(replace(RUN, id=id))
     store.remove_runs([FIRST])
     assert list(store.contents.read().runs) == [SECOND, OTHER]
+
+
+def test_nothing_stays_of_a_run_that_is_removed(store: Store) -> None:
+    store.allocate(GROUP, ATTEMPT)
+    for id in (FIRST, SECOND):
+        store.create_run(replace(RUN, id=id))
+        store.allocate(group(id), replace(ATTEMPT, epoch=1))
+        store.end_attempt(replace(RUN, id=id))
+    store.remove_runs([FIRST])
+    left = store.contents.read()
+    assert set(left.last_epochs) == set(left.attempts) == {TINY, SECOND}
