@@ -244,7 +244,8 @@ class JobSpec(Strict):
     starting_deadline: Annotated[Seconds, Field(ge=10)] = 300.0
     """Longest delay of a scheduled run, such as after the controller was down, at least 10s. A later run is left out."""
     ttl_after_finished: Annotated[Seconds, Field(ge=0)] = 7 * 24 * 3600.0
-    """Time for which logs and working directories of a run stay on the nodes after its end."""
+    """Time for which logs and working directories of a run stay on the nodes after its end; those of the newest 100 runs at
+    most."""
     limits: Limits = Limits.by_default()
     restarted_at: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     """A change of this value runs the job again. `reconciler restart` sets it to the current time."""

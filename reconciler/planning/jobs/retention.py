@@ -5,7 +5,7 @@ from __future__ import annotations
 from reconciler.planning.context.decision import NOTHING, Decision
 from reconciler.planning.context.world import World
 from reconciler.planning.nodes import leftovers
-from reconciler.state import ForgetRank, NodeName, ObservedRank, RunId
+from reconciler.state import ForgetRank, JobName, NodeName, ObservedRank, RunId
 from reconciler.state.jobs import Fetched, Run
 
 from . import runs
@@ -36,18 +36,24 @@ def _forgotten(world: World, node: NodeName, rank: ObservedRank) -> ForgetRank |
     whole = ForgetRank(id, node, report.id)
     if run is None:
         return whole if job is None else None
-    newest = max(each.report.id.epoch for each in world.observed.ranks_of(run.id))
+    newest = max(each.report.id.epoch for each in world.observed.ranks_of(id))
     if run.ended is None:
         old = report.id.epoch <= _epoch(world, run) - ATTEMPTS_KEPT
         return whole if old and report.id.epoch < newest else None
     if run.artifacts.state is Fetched.PENDING:
         return None
     ttl = job.spec.ttl_after_finished if job is not None else 0.0
-    if world.now - run.ended.at < ttl:
+    if world.now - run.ended.at < ttl and id not in world.once(runs.old):
         return None
-    if job is None or report.id.epoch < newest or run is not runs.of_job(world, id.job)[-1]:
+    if job is None or report.id.epoch < newest or id != world.once(_last_with_ranks)[id.job]:
         return whole
     return None if report.pruned else ForgetRank(id, node, report.id, keep_record=True)
+
+
+def _last_with_ranks(world: World) -> dict[JobName, RunId]:
+    """Return the newest run of each job that nodes have ranks of."""
+    found = sorted({id for rank in world.observed.ranks() if isinstance(id := rank.workload, RunId)})
+    return {id.job: id for id in found}
 
 
 def _epoch(world: World, run: Run) -> int:

@@ -14,7 +14,7 @@ from reconciler.resources import Job
 from reconciler.resources.operation import written_moment
 from reconciler.state import GroupRecord, JobName, ObjectKey, Refusal, RefusedBecause, RunId, WaitingFor
 from reconciler.state.job_steps import CreateRun, FetchArtifacts, RemoveRuns
-from reconciler.state.jobs import Fetched, Run, RunReason
+from reconciler.state.jobs import AttemptEnd, Fetched, Run, RunAttempt, RunReason
 
 from . import adopt, ladder, schedule
 from .view import hash_of, look
@@ -26,8 +26,10 @@ RUNS_KEPT = 100
 
 
 def names(world: World) -> list[JobName]:
-    """List the jobs that are wanted, that have a run that has not ended, or that nodes have ranks of."""
-    found = {run.id.job for run in world.memory.runs.values() if run.ended is None}
+    """List the jobs that are wanted, that have a run that has not ended or whose artifacts are not fetched, or that nodes
+    have ranks of."""
+    unfinished = (run for run in world.memory.runs.values() if run.ended is None or _unfetched(run))
+    found = {run.id.job for run in unfinished}
     found |= {id.job for id in world.memory.groups if isinstance(id, RunId)}
     found |= {
         id.job for rank in world.observed.ranks() if isinstance(id := rank.workload, RunId) and rank.alive
@@ -55,6 +57,12 @@ def decide(taken: Reservations, name: JobName) -> Decision:
 def of_job(world: World, name: JobName) -> list[Run]:
     """Return the runs of a job, oldest first."""
     return world.once(_by_job).get(name, [])
+
+
+def old(world: World) -> frozenset[RunId]:
+    """Return the runs that are not remembered any longer: all that have ended but the newest of each job."""
+    ended = ([run.id for run in runs if run.ended is not None] for runs in world.once(_by_job).values())
+    return frozenset(id for ids in ended for id in ids[:-RUNS_KEPT])
 
 
 def _by_job(world: World) -> dict[JobName, list[Run]]:
@@ -117,11 +125,21 @@ def _harmful(job: Job, last: Run) -> Refusal:
     return Refusal(ObjectKey("Job", name), RefusedBecause.NODE_LOSS, text, None, person)
 
 
+def _unfetched(run: Run) -> bool:
+    return run.artifacts.state is Fetched.PENDING and bool(run.attempts)
+
+
+def _had_ranks(attempt: RunAttempt) -> bool:
+    """Return whether ranks of an attempt have started. One without was ended while it waited."""
+    lost = (AttemptEnd.NODE_LOST, AttemptEnd.RANK_MISSING, AttemptEnd.STORE_LOST)
+    return attempt.end in lost or any(rank.exit is not None for rank in attempt.ranks)
+
+
 def _artifacts(world: World, run: Run) -> Decision:
     """Fetch what an ended run has left on its nodes."""
-    if run.ended is None or run.artifacts.state is not Fetched.PENDING or not run.attempts:
+    if run.ended is None or not _unfetched(run):
         return NOTHING
-    last = run.attempts[-1]
+    last = next(filter(_had_ranks, reversed(run.attempts)), run.attempts[-1])
     nodes = tuple(each.node for each in last.ranks)
     waits = world.now - run.ended.at < ARTIFACTS_SECONDS and not any(is_lost(world, name) for name in nodes)
     step = FetchArtifacts(run, nodes, last.epoch, waits)
@@ -129,8 +147,8 @@ def _artifacts(world: World, run: Run) -> Decision:
 
 
 def _forgotten(world: World, name: JobName, runs: Sequence[Run]) -> Decision:
-    ended = [run for run in runs if run.ended is not None]
-    old = tuple(run.id for run in ended[: max(0, len(ended) - RUNS_KEPT)])
-    if not old or f"runs/{name}" in world.memory.in_flight:
+    """Forget old runs, but none that a node would bring back: its ranks are forgotten first."""
+    gone = tuple(run.id for run in runs if run.id in world.once(old) and not world.observed.ranks_of(run.id))
+    if not gone or f"runs/{name}" in world.memory.in_flight:
         return NOTHING
-    return Decision(steps=(RemoveRuns(old),))
+    return Decision(steps=(RemoveRuns(gone),))
