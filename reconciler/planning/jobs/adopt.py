@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from reconciler.errors import few_names
 from reconciler.planning.context.decision import NOTHING, Decision, wait
-from reconciler.planning.context.lost_nodes import unreported
+from reconciler.planning.context.lost_nodes import is_lost, unreported
 from reconciler.planning.context.world import World
 from reconciler.state import GroupRecord, JobName, ObservedRank, RunId, WaitingFor
 from reconciler.state.job_steps import CreateRun
@@ -32,9 +32,10 @@ def unknown(world: World, name: JobName) -> list[RunId]:
 
 
 def adopt(world: World, run: RunId) -> Decision:
-    """Write a run that nodes know, and its attempt if all of its ranks are known; later rules judge how it ended."""
+    """Write a run that nodes know, and its attempt if all of its ranks are known; later rules judge how it ended. Nodes
+    that are lost are not waited for."""
     seen = world.observed.ranks_of(run)
-    if not all(world.seen_since_last_write(rank.node) for rank in seen):
+    if not all(world.seen_since_last_write(rank.node) or is_lost(world, rank.node) for rank in seen):
         return NOTHING
     record = world.memory.groups.get(run)
     if record is not None:

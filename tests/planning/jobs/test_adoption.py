@@ -186,6 +186,18 @@ def test_nodes_that_have_not_answered_yet_may_know_the_other_ranks_of_an_attempt
     assert world.groups[RUN].members == (NodeName("node-a"), name)
 
 
+def test_a_node_that_is_lost_with_a_record_of_a_run_does_not_hold_up_its_job() -> None:
+    world = started()
+    for rank in ranks(world):
+        world.end_rank(rank, code=0)
+    world.settle()
+    world.lose_store()
+    world.lose("node-b")
+    world.now += 31
+    world.settle()
+    assert world.runs[RUN].ended is not None
+
+
 @pytest.mark.parametrize(("code", "result"), [(0, RunResult.SUCCEEDED), (1, RunResult.FAILED)])
 def test_a_run_is_not_run_again_because_a_node_with_one_of_its_records_is_gone(
     code: int, result: RunResult
