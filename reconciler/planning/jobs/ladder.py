@@ -16,7 +16,7 @@ from reconciler.planning.context.decision import NOTHING, Decision
 from reconciler.planning.context.ending import end
 from reconciler.planning.context.lost_nodes import unreported
 from reconciler.planning.context.reservations import first_ports
-from reconciler.planning.nodes import leftovers, quarantine
+from reconciler.planning.nodes import eligible, leftovers, quarantine
 from reconciler.planning.recovery import stalls
 from reconciler.planning.transport import fallback
 from reconciler.planning.transport.fallback import Wiring
@@ -51,7 +51,7 @@ from reconciler.state.jobs import (
 from reconciler.wire.launch import Phase
 
 from . import adopt, launch, schedule
-from .place import Place, choose
+from .place import Place, allows, choose, leaving_for
 from .verdict import verdict
 from .view import RunView
 
@@ -173,6 +173,13 @@ def leaving(view: RunView) -> Leave | None:
     away = [name for name in view.members if name not in nodes or nodes[name].spec.drain]
     if away:
         return Leave(AttemptEnd.DRAINED, f"{few_names(away)} is being drained")
+    denying = [name for name in view.members if not allows(nodes[name], job)]
+    if denying:
+        text = f"{few_names(denying)} allows no job of {job.spec.manifest_path} any more"
+        return Leave(AttemptEnd.DRAINED, text)
+    if not view.current and run.failures > job.spec.backoff_limit:
+        text = f"{run.failures} attempts have failed, and spec.backoffLimit allows {job.spec.backoff_limit}"
+        return Leave(AttemptEnd.CANCELLED, text, (RunResult.FAILED, RunReason.BACKOFF_LIMIT))
     return None
 
 
@@ -315,6 +322,22 @@ def _record(view: RunView, found: Place) -> GroupRecord:
     )
 
 
+def _misplaced(view: RunView) -> Decision | None:
+    """End an attempt that has not started, on nodes that are closed to it now or that others do not leave for it."""
+    record, job = view.record, view.job
+    if record is None or job is None or view.current:
+        return None
+    nodes = view.world.desired.nodes
+    closed = [name for name in view.members if not eligible.open_to(nodes[name], job.spec.placement)]
+    if closed:
+        return _leave(view, Leave(AttemptEnd.DRAINED, f"{few_names(closed)} takes no rank of it any more"))
+    left = view.ledger.without(leaving_for(view, job))
+    full = [name for name in view.members if left.overcommitted(name)]
+    if full:
+        return _leave(view, Leave(AttemptEnd.DRAINED, f"nobody leaves {few_names(full)} for it any more"))
+    return None
+
+
 def _unstarted(view: RunView) -> Decision | None:
     """Start the missing ranks, once their nodes are free for them."""
     record, job = view.record, view.job
@@ -444,6 +467,7 @@ LADDER: tuple[Rule, ...] = (
     Rule(_stuck, "a rank that does not start its program in time is ended"),
     Rule(_older_ranks, "no attempt starts before the ranks of the one before it are gone"),
     Rule(_unplaced, "an attempt gets all of its nodes, or none"),
+    Rule(_misplaced, "an attempt that waits on nodes that it would not be given now is placed anew"),
     Rule(_unstarted, "its ranks are started together, once everything else has left their nodes"),
     Rule(_coming, "ranks that have not started their program are waited for"),
 )

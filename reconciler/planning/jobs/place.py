@@ -77,6 +77,15 @@ def preemptible(view: RunView, job: Job) -> frozenset[ReplicaId]:
     )
 
 
+def leaving_for(view: RunView, job: Job) -> frozenset[ReplicaId]:
+    """Return the replicas that will not stay on its nodes: those that it preempts, and those that nobody wants."""
+    wanted = view.world.desired.replicas()
+    unwanted = (
+        each for each in view.world.memory.groups if isinstance(each, ReplicaId) and each not in wanted
+    )
+    return preemptible(view, job).union(unwanted)
+
+
 def _wait(view: RunView, reason: WaitingFor, text: str) -> Waiting:
     return view.wait(reason, text).waiting[0]
 
@@ -109,18 +118,33 @@ def _too_few(
 
 
 def _among(view: RunView, job: Job, usable: Placed) -> Place | Waiting | Refusal:
-    """Place it beside everything that runs; else, if that is allowed, in place of what may be preempted."""
+    """Place it beside everything that runs; else, if that is allowed, in place of what may be preempted: of no more than it
+    needs, and of what has the lowest priority."""
     found = _fitting(view, view.world, view.ledger, job, usable)
     if isinstance(found, Place | Refusal):
         return found
     leaving = preemptible(view, job)
-    if leaving:
-        groups = {id: record for id, record in view.world.memory.groups.items() if id not in leaving}
-        emptied = view.world.decided(groups=groups)
-        instead = _fitting(view, emptied, view.ledger.without(leaving), job, usable)
-        if isinstance(instead, Place):
-            return instead
-    return found
+    instead = _without(view, job, usable, leaving) if leaving else found
+    if not isinstance(instead, Place):
+        return found
+    for each in sorted(leaving, key=lambda id: (-_priority(view, id), id)):
+        fewer = leaving - {each}
+        spared = _without(view, job, usable, fewer)
+        if isinstance(spared, Place):
+            leaving, instead = fewer, spared
+    return instead
+
+
+def _without(
+    view: RunView, job: Job, usable: Placed, leaving: frozenset[ReplicaId]
+) -> Place | Waiting | Refusal:
+    """Place it as if some replicas had left."""
+    groups = {id: record for id, record in view.world.memory.groups.items() if id not in leaving}
+    return _fitting(view, view.world.decided(groups=groups), view.ledger.without(leaving), job, usable)
+
+
+def _priority(view: RunView, replica: ReplicaId) -> int:
+    return view.world.desired.deployments[replica.deployment].spec.priority
 
 
 def _fitting(

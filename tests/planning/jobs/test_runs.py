@@ -185,6 +185,19 @@ def test_a_run_has_failed_after_more_failed_attempts_than_its_back_off_limit(
     assert not world.plan().steps
 
 
+def test_a_lower_back_off_limit_ends_a_run_that_has_failed_more_often() -> None:
+    world = cluster(job())
+    world.settle()
+    finish(world, code=1)
+    world.settle()
+    change(world, backoffLimit=0)
+    tried_again(world)
+    ended = run_of(world).ended
+    assert ended is not None
+    assert ended.reason is RunReason.BACKOFF_LIMIT
+    assert not ranks_of(world)
+
+
 def test_some_exit_codes_end_the_run_at_once() -> None:
     world = cluster(job(failOnExitCodes=[64]))
     world.settle()
