@@ -161,7 +161,8 @@ def leaving(view: RunView) -> Leave | None:
         return Leave(AttemptEnd.REPLACED, "its Job was deleted", (RunResult.CANCELLED, RunReason.DELETED))
     if job.spec.cancelled_run is not None and run.id.index <= job.spec.cancelled_run:
         return Leave(AttemptEnd.CANCELLED, "it was cancelled", cancelled)
-    if replaced := schedule.replaced(world, job, run):
+    complete = view.record is not None and len(view.current) == len(view.record.members)
+    if replaced := schedule.replaced(world, job, run, complete):
         return Leave(AttemptEnd.REPLACED, replaced, (RunResult.CANCELLED, RunReason.REPLACED))
     deadline = job.spec.active_deadline
     if deadline is not None and view.active_seconds >= deadline:

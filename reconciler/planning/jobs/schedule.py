@@ -14,15 +14,16 @@ from reconciler.state.jobs import Run, RunReason
 
 from .view import hash_of
 
-MISSED_MAX = 200
-"""Most missed beginnings to look at: with more, the one that is found is late, and the next one comes soon."""
+RESOLUTION_SECONDS = 30.0
+"""Less than two times of a schedule lie apart."""
 
 
 def due(world: World, job: Job, runs: Sequence[Run]) -> float | None:
     """Return the newest time of the schedule that a run is due for, in seconds since the Unix epoch; None if none is.
 
     A time counts if it is later than the job itself and than every time of an earlier run, did not come while a run was in
-    progress, and is not longer ago than ``startingDeadline``.
+    progress, and is not longer ago than ``startingDeadline``. The time of a run that never had nodes is due again if the
+    spec is another one now.
     """
     spec, now = job.spec, world.now
     assert spec.schedule is not None
@@ -30,18 +31,35 @@ def due(world: World, job: Job, runs: Sequence[Run]) -> float | None:
         return None
     known = [_created(world, job), now - spec.starting_deadline]
     known += [each.scheduled_at for each in runs if each.scheduled_at is not None]
+    made_way = spec.concurrency_policy == "Replace"
     known += [
         each.ended.at
         for each in runs
-        if each.ended is not None and each.ended.reason is not RunReason.REPLACED
+        if each.ended is not None and not (made_way and each.ended.reason is RunReason.REPLACED)
     ]
-    found: float | None = None
-    at = max(known)
-    for _ in range(MISSED_MAX):
-        at = next_begin(spec.schedule, spec.time_zone, at)
+    newest = _newest(spec.schedule, spec.time_zone, max(known), now)
+    return _of_waiting(runs[-1], hash_of(world, job)) if newest is None and runs else newest
+
+
+def _of_waiting(run: Run, mark: str) -> float | None:
+    """Return the time of a run that has ended without nodes because its spec was changed; None of any other run."""
+    changed = run.ended is not None and run.ended.reason is RunReason.REPLACED and run.fingerprint != mark
+    return run.scheduled_at if changed and run.started_at is None else None
+
+
+def _newest(schedule: str, zone: str, after: float, now: float) -> float | None:
+    """Return the newest time of a schedule after one moment and until another; None if there is none."""
+    found = next_begin(schedule, zone, after)
+    if found > now:
+        return None
+    none_after = now
+    while none_after - found > RESOLUTION_SECONDS:
+        middle = (found + none_after) / 2
+        at = next_begin(schedule, zone, middle)
         if at > now:
-            break
-        found = at
+            none_after = middle
+        else:
+            found = at
     return found
 
 
@@ -53,13 +71,20 @@ def next_at(job: Job, now: float) -> float | None:
     return at if at < math.inf else None
 
 
-def replaced(world: World, job: Job, run: Run) -> str:
-    """Say why another run takes the place of this one; empty if none does."""
+def replaced(world: World, job: Job, run: Run, complete: bool) -> str:
+    """Say why another run takes the place of this one; empty if none does.
+
+    ``complete``: all ranks of its attempt have started. With a schedule, such an attempt goes on although the spec has
+    changed, and the next run has the new spec. No rank is started for a run with another spec than its own.
+    """
+    changed = "" if run.fingerprint == hash_of(world, job) else "its manifest has changed"
     if job.spec.schedule is None:
         twin = next((id for id, each in world.memory.runs.items() if _runs_the_same(each, run)), None)
         if twin is not None:
             return f"{twin} runs the same: it was begun by a controller without this store"
-        return "" if run.fingerprint == hash_of(world, job) else "its manifest has changed"
+        return changed
+    if changed and not complete:
+        return changed
     if job.spec.concurrency_policy != "Replace" or run.scheduled_at is None:
         return ""
     later = due(world, job, (run,))
