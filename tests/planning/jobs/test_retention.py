@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reconciler.planning.jobs import runs
@@ -58,7 +60,7 @@ def test_the_record_of_the_last_run_with_ranks_stays_although_a_later_run_had_no
     finish(world)
     world.settle()
     world.manifests[0] = worker("node-a", drain=True)
-    other = {"ttlAfterFinished": "1h", "env": {"SIZE": "2"}}
+    other: dict[str, Any] = {"ttlAfterFinished": "1h", "env": {"SIZE": "2"}}
     change(world, **other)
     world.settle()
     change(world, **other, cancelledRun=2)
@@ -84,7 +86,7 @@ def test_artifacts_of_a_job_that_is_deleted_are_fetched_and_then_its_files_go() 
 
 
 def test_artifacts_come_from_the_last_attempt_that_had_ranks() -> None:
-    spec = {"artifacts": ["out"]}
+    spec: dict[str, Any] = {"artifacts": ["out"]}
     world = cluster(job(**spec))
     world.settle()
     finish(world, code=1)

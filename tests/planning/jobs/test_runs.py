@@ -242,7 +242,7 @@ def test_a_run_that_is_drained_for_ever_does_not_grow_for_ever() -> None:
 
 
 def test_a_rank_with_a_long_grace_is_asked_to_end_once() -> None:
-    spec = {"gracePeriod": "20m"}
+    spec: dict[str, Any] = {"gracePeriod": "20m"}
     world = cluster(job(**spec))
     world.settle()
     world.lingers = True

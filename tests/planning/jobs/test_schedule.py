@@ -17,9 +17,9 @@ HOURLY: dict[str, Any] = {"schedule": "0 * * * *"}
 OTHER: dict[str, Any] = {**HOURLY, "env": {"SIZE": "2"}}
 
 
-def begun(*, nodes: int = 2, **spec: Any) -> World:
+def begun(nodes: int = 2) -> World:
     """The first run of a job has begun at one o'clock."""
-    world = cluster(job(**HOURLY, **spec), nodes=nodes)
+    world = cluster(job(**HOURLY), nodes=nodes)
     world.created[ObjectKey("Job", "hpl")] = 1000.0
     world.now = 3601.0
     world.settle()
@@ -28,7 +28,11 @@ def begun(*, nodes: int = 2, **spec: Any) -> World:
 
 @pytest.mark.parametrize("policy", ["Forbid", "Replace"])
 def test_of_many_times_that_were_missed_the_newest_is_due_and_no_other(policy: str) -> None:
-    every_minute = {"schedule": "* * * * *", "concurrencyPolicy": policy, "startingDeadline": "48h"}
+    every_minute: dict[str, Any] = {
+        "schedule": "* * * * *",
+        "concurrencyPolicy": policy,
+        "startingDeadline": "48h",
+    }
     world = cluster(job(**every_minute))
     world.created[ObjectKey("Job", "hpl")] = 0.0
     world.now = 48 * 3600 - 30.0
