@@ -287,10 +287,8 @@ def _unplaced(view: RunView) -> Decision | None:
     if silent:
         return view.wait(WaitingFor.AGENT, f"no answer yet from {few_names(silent)}, which may know of it")
     found = place(view, job)
-    if isinstance(found, Waiting):
-        return Decision(waiting=(found,))
-    if isinstance(found, Refusal):
-        return Decision(refused=(found,))
+    if not isinstance(found, GroupRecord):
+        return without_nodes(found)
     attempts = view.run.attempts
     why = f"attempt {len(attempts) + 1}" + (f": {attempts[-1].text}" if attempts else "")
     cause = Cause.NEXT_ATTEMPT if attempts else Cause.NEW_RUN
@@ -301,6 +299,11 @@ def place(view: RunView, job: Job) -> GroupRecord | Waiting | Refusal:
     """Return the record of an attempt on the nodes that are chosen for it; else why there are none."""
     found = choose(view, job)
     return _record(view, found) if isinstance(found, Place) else found
+
+
+def without_nodes(found: Waiting | Refusal) -> Decision:
+    """Say why there is no attempt yet."""
+    return Decision(waiting=(found,)) if isinstance(found, Waiting) else Decision(refused=(found,))
 
 
 def _record(view: RunView, found: Place) -> GroupRecord:

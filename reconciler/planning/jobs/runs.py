@@ -113,7 +113,7 @@ def _begin(taken: Reservations, job: Job, runs: Sequence[Run], due: float | None
     why = "its manifest asks for it" if due is None else f"scheduled for {written_moment(due)}"
     found = ladder.place(look(world, taken.ledger, run), job)
     if not isinstance(found, GroupRecord):
-        return Decision(steps=(CreateRun(run, why),))
+        return Decision(steps=(CreateRun(run, why),)) + ladder.without_nodes(found)
     return Decision(steps=(CreateRun(replace(run, started_at=world.now), why, found),))
 
 

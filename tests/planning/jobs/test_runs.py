@@ -476,6 +476,20 @@ def test_a_scheduled_job_that_loses_nodes_is_not_scheduled_again() -> None:
     assert len(world.runs) == 2
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_plan_that_begins_a_run_says_what_it_waits_for(nodes: int) -> None:
+    world = cluster(nodes=nodes)
+    world.settle()
+    world.bring(job(memory="1000GiB"))
+
+    begun = world.plan()
+
+    assert [type(step) for step in begun.steps] == [CreateRun]
+    later = world.settle()
+    assert (begun.waiting, begun.refused) == (later.waiting, later.refused)
+    assert begun.waiting or begun.refused
+
+
 def test_a_schedule_begins_one_run_for_each_time() -> None:
     world = cluster(job(schedule="0 * * * *"))
     world.created[ObjectKey("Job", "hpl")] = 1000.0
