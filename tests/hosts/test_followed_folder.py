@@ -236,7 +236,11 @@ def team() -> Iterator[Lab]:
         editor = made.folder / "editor"
         editor.write_text("#!/bin/sh\nsed -i 's/maxBatch: .*/maxBatch: 12/' \"$1\"\n")
         editor.chmod(0o755)
-        made.cluster.environment |= {"EDITOR": str(editor), "KUBE_EDITOR": str(editor)}
+        kept = made.folder / "kept"  # has the copy of a change that is refused
+        kept.mkdir()
+        made.cluster.environment |= {
+            "EDITOR": str(editor), "KUBE_EDITOR": str(editor), "TMPDIR": str(kept),
+        }  # fmt: skip
         (made.folder / "hub.yaml").write_text(HUB)
         (made.work / "link.yaml").symlink_to("nodes.yaml")
         made.commits({**BESIDE, **{f"{FOLDER}/{name}": text for name, text in OURS.items()}}, "Begin")

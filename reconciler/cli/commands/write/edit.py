@@ -6,7 +6,8 @@ import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,30 +53,39 @@ def edit(settings: Settings, words: tuple[str, ...], how: How) -> None:
     _, files = present(settings)
     key = one_object(words, there=labels_of(files))
     opened = document_of(files, key).text
-    draft = _draft(key)
-    if not _edited(draft, key, opened, lambda text: _checked(files, key, text)):
-        return
+    with _draft(key, opened) as draft:
+        if not _edited(draft, key, opened, lambda text: _checked(files, key, text)):
+            return
 
-    def decide(now: Files) -> Any:
-        if key not in labels_of(now) or document_of(now, key).text != opened:
-            raise Conflict(
-                f"somebody else has changed {key[0].lower()}/{key[1]} meanwhile; nothing was changed"
-            )
-        return _checked(now, key, _content(draft))
+        def decide(now: Files) -> Any:
+            if key not in labels_of(now) or document_of(now, key).text != opened:
+                raise Conflict(
+                    f"somebody else has changed {key[0].lower()}/{key[1]} meanwhile; nothing was changed"
+                )
+            return _checked(now, key, _content(draft))
 
-    try:
         landed = carry_out(settings, how, decide, "Edit")
-    except BaseException:
-        click.echo(_save_draft(draft), err=True)
-        raise
-    draft.unlink()
     finish(settings, how, landed, {"configured": "edited"})
 
 
-def _draft(key: Key) -> Path:
+@contextmanager
+def _draft(key: Key, opened: str) -> Iterator[Path]:
+    """Make a file for the editor. It is removed at the end, unless it has changes and an error or Ctrl-C has kept them from
+    being committed: then it stays, without the instructions, and its place is printed."""
     descriptor, path = tempfile.mkstemp(prefix=f"reconciler-edit-{key[1]}-", suffix=".yaml")
     os.close(descriptor)
-    return Path(path)
+    draft = Path(path)
+    try:
+        yield draft
+    except BaseException:
+        text = _content(draft)
+        if text.strip() and text != opened:
+            draft.write_bytes(text.encode("utf-8", "surrogateescape"))
+            click.echo(f"A copy of your changes has been stored to {draft}", err=True)
+        else:
+            draft.unlink()
+        raise
+    draft.unlink()
 
 
 def _edited(draft: Path, key: Key, opened: str, check: Callable[[str], Any]) -> bool:
@@ -84,15 +94,13 @@ def _edited(draft: Path, key: Key, opened: str, check: Callable[[str], Any]) -> 
     problems: tuple[str, ...] = ()
     while True:
         draft.write_bytes((_header(key, problems) + text).encode("utf-8", "surrogateescape"))
-        _open(draft, changed=lambda: _content(draft) != opened)
+        _open(draft)
         text = _content(draft)
         if not text.strip() or text == opened:
-            draft.unlink()
             why = "no changes made" if text.strip() else "saved file was empty"
             click.echo(f"Edit cancelled, {why}.", err=True)
             return False
         if text == refused:
-            click.echo(_save_draft(draft), err=True)
             raise Invalid(
                 "Edit cancelled, no valid changes were saved; correct the copy, then: "
                 f"reconciler apply -f {shlex.quote(str(draft))}"
@@ -145,24 +153,13 @@ def _content(draft: Path) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(MARK))
 
 
-def _open(draft: Path, changed: Callable[[], bool]) -> None:
-    """Run the editor. Raises ``Invalid`` if it fails; a changed draft is then kept."""
+def _open(draft: Path) -> None:
+    """Run the editor. Raises ``Invalid`` if it fails."""
     words = next((os.environ[name] for name in EDITORS if os.environ.get(name, "").strip()), "vi")
     try:
         status = subprocess.run([*shlex.split(words), str(draft)], check=False).returncode
         problem = f"exited with {status}" if status else ""
     except (OSError, ValueError) as error:
         problem = f"cannot be started: {error}"
-    if not problem:
-        return
-    if changed():
-        click.echo(_save_draft(draft), err=True)
-    else:
-        draft.unlink()
-    raise Invalid(f"the editor {words!r} {problem}")
-
-
-def _save_draft(draft: Path) -> str:
-    """Leave the object's text in the draft, without the instructions. Return the draft's place, for people."""
-    draft.write_bytes(_content(draft).encode("utf-8", "surrogateescape"))
-    return f"A copy of your changes has been stored to {draft}"
+    if problem:
+        raise Invalid(f"the editor {words!r} {problem}")

@@ -201,6 +201,20 @@ def test_an_editor_that_fails_after_a_change_loses_nothing(
     assert "#|" not in kept.read_text()
 
 
+@pytest.mark.parametrize("change", ["", "# precious\n"])
+def test_after_ctrl_c_changes_are_kept_and_nothing_else(
+    change: str, cli: Cli, committed: Path, editor: Callable[..., Path], tmp_path: Path
+) -> None:
+    editor(
+        f"import os, signal; file.write_text(text + {change!r})\n"
+        "os.kill(os.getppid(), signal.SIGINT); raise SystemExit"
+    )
+    result = cli("edit", "node/node-a")
+    assert result.code == 130
+    assert [path.read_text().endswith(change) for path in drafts(tmp_path)] == [True] * bool(change)
+    assert ("A copy of your changes has been stored to" in result.err) == bool(change)
+
+
 def test_bytes_that_are_no_text_and_other_line_ends_survive(
     cli: Cli, committed: Path, editor: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -133,6 +133,8 @@ def kinds_of_home(template: Path, tmp_path_factory: pytest.TempPathFactory) -> M
 
 @pytest.fixture
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editor that makes a change. `edit` keeps it in the test's own folder where it is refused."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     script = tmp_path / "editor"
     script.write_text('#!/bin/sh\nsed -i "s/replicas: 1/replicas: 2/" "$1"\n')
     script.chmod(0o755)
