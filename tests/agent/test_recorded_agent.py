@@ -132,15 +132,6 @@ class Crowd(Machine):
         self.looks += 1
         return {pid: "T" if self.running[pid].stopped else "S" for pid in pids if pid in self.running}
 
-    def keep_record(self, id: RankId) -> None:
-        raise AssertionError("no rank here is a job's")
-
-    def redact(self, id: RankId) -> None:
-        raise AssertionError("no rank here is a job's")
-
-    async def artifacts(self, request: Any) -> Any:
-        raise AssertionError("no rank here is a job's")
-
     def remove(self, id: RankId, socket: str) -> None:
         if self.full is not None:
             raise self.full
