@@ -91,7 +91,7 @@ class Parallelism(Strict):
 Transport = Literal["jaccl", "jaccl-ring", "ring", "ring-lan"]
 
 
-def each_once(value: tuple[Transport, ...]) -> tuple[Transport, ...]:
+def _each_once(value: tuple[Transport, ...]) -> tuple[Transport, ...]:
     """Return transports, best first. Raises ``ValueError`` if there are none, or for one that is listed twice."""
     if not value:
         raise ValueError("expected at least one of jaccl, jaccl-ring, ring, ring-lan")
@@ -99,6 +99,11 @@ def each_once(value: tuple[Transport, ...]) -> tuple[Transport, ...]:
     if twice:
         raise ValueError(f"{twice[0]} is listed twice")
     return value
+
+
+Transports = Annotated[tuple[Transport, ...], AfterValidator(_each_once), Field(min_length=1)]
+TRANSPORTS: tuple[Transport, ...] = ("jaccl", "jaccl-ring", "ring", "ring-lan")
+"""All of them, best first."""
 
 
 CONTEXT_MIN, CONTEXT_MAX = 16, 16_777_216
@@ -277,12 +282,7 @@ class ModelDeploymentSpec(Strict):
     replicas: Annotated[int, Field(ge=0, le=REPLICAS_MAX)] = 1
     """Number of groups that serve the model, each with all of its weights. With 0 the model is not served."""
     parallelism: Parallelism = Parallelism.by_default()
-    transport: Annotated[tuple[Transport, ...], AfterValidator(each_once), Field(min_length=1)] = (
-        "jaccl",
-        "jaccl-ring",
-        "ring",
-        "ring-lan",
-    )
+    transport: Transports = TRANSPORTS
     """Transports that the ranks of a group may use, best first. A transport that failed, or that the machines do not
     support, is skipped until that changes. `jaccl`, `jaccl-ring`: RDMA over Thunderbolt, as a mesh or a ring.
     `ring`: TCP over the Thunderbolt cables. `ring-lan`: TCP over any network."""

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints, field_validator
 from pydantic_core import core_schema
 
 from .base import TYPE, Bytes, Manifest, Seconds, Strict, Variable
-from .deployment import RANKS_MAX, Transport, each_once
+from .deployment import RANKS_MAX, TRANSPORTS, Transports
 from .job_files import is_inside
 from .schedules import Cron, TimeZone
 from .scheduling import Placement, Priority
@@ -189,12 +189,7 @@ class JobSpec(Strict):
     nodes: Annotated[int, Field(ge=1, le=RANKS_MAX)] = 1
     """Number of nodes, each of which runs one rank. All of them start together, or none does."""
     placement: Placement = Placement.by_default()
-    transport: Annotated[tuple[Transport, ...], AfterValidator(each_once), Field(min_length=1)] = (
-        "jaccl",
-        "jaccl-ring",
-        "ring",
-        "ring-lan",
-    )
+    transport: Transports = TRANSPORTS
     """Transports that the ranks may use, best first, as in a ModelDeployment. The first that the machines support is
     used."""
     memory: Bytes | None = None
