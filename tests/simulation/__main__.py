@@ -25,6 +25,7 @@ from tests.simulation.schedules.jobs import JOB_SCENARIOS, job_schedule
 from tests.simulation.schedules.play import Verdict, play
 from tests.simulation.schedules.points import Points
 from tests.simulation.schedules.scenarios import SCENARIOS
+from tests.simulation.world.world import place
 
 COMMAND = "python -m tests.simulation"
 BY_DEFAULT = (
@@ -145,6 +146,7 @@ def _side_by_side(jobs: int, work: Callable[[int], Iterable[Any]]) -> Iterator[t
 
     None of them waits for another: all processors are busy to the end.
     """
+    place()  # for all of them: a process that ends with ``os._exit`` would leave its own
     with ExitStack() as stack:
         streams = []
         for part in range(jobs):

@@ -65,7 +65,7 @@ def test_a_process_elsewhere_plays_a_seed_in_the_same_way() -> None:
     begins = tuple((0.8 + later, "disk-full", act) for later, act in acts)
     tells_of_a_full_disk = Schedule(seed, scenario, max(POINT_FAULTS), begins, max(GOOD_CLIENTS))
     here = tells_of_a_full_disk.play()
-    world._place.cache_clear()
+    world.place.cache_clear()
     there = tells_of_a_full_disk.play()
     assert any("cannot be written now" in note for note in here.notes)
     assert here.notes == there.notes

@@ -62,8 +62,8 @@ BEGINNING = 1_700_000_000.0
 
 
 @cache
-def _place() -> Path:
-    """A file that stands for the store's: its contents are in memory."""
+def place() -> Path:
+    """A file that stands for the store's: its contents are in memory. The process that has made it removes it at its end."""
     folder = tempfile.mkdtemp(prefix="simulation-")
     owner = os.getpid()
     atexit.register(lambda: shutil.rmtree(folder) if os.getpid() == owner else None)
@@ -95,7 +95,7 @@ class World:
         self.numbers = itertools.count(1)
         self.notes: list[str] = []
         self._hash = hashlib.blake2b(digest_size=16)
-        self._folder = str(_place().parent)
+        self._folder = str(place().parent)
         self.oracles = Oracles(self)
         self.machines = {name: Machine(self, name, memory_bytes) for name in names}
         self.weights: dict[str, ModelReport] = {
@@ -262,7 +262,7 @@ class World:
 
     def open_store(self) -> Store:
         """The store as a controller opens it."""
-        opened = self._store(_place())
+        opened = self._store(place())
         opened._db.identities = (StoreFile(self.store_name, 0, 0, self),)
         return opened
 
