@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import List, NamedTuple, Tuple
 
 from reconciler.wire.codec import WireError, from_wire
-from reconciler.wire.launch import CONFIG_VARIABLE, ExitCode, JobConfig, RankConfig
-
-from .ending import RankEnd
+from reconciler.wire.launch import CONFIG_VARIABLE, ExitCode, JobConfig, RankConfig, RankEnd
 
 OWN_FOLDERS = (".tmp", ".reconciler")
 """Folders of the working directory that the launcher makes: temporary files, and the files that variables name."""

@@ -7,15 +7,6 @@ import signal
 from typing import NoReturn
 
 
-class RankEnd(Exception):
-    """The launcher ends the rank: ``code`` is one of ``wire.launch.ExitCode``, the text one sentence for people."""
-
-    def __init__(self, code: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
-
-
 class Terminated(Exception):
     """The shim has asked the rank to end."""
 

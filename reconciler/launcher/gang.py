@@ -25,10 +25,8 @@ from reconciler.wire.gang import (
     RemoteOver,
     RunRemote,
 )
-from reconciler.wire.launch import ExitCode, RankConfig
+from reconciler.wire.launch import ExitCode, RankConfig, RankEnd
 from reconciler.wire.sockets import split_address, trusting, tune
-
-from .ending import RankEnd
 
 STRANGER_SECONDS = 10.0
 STRANGERS_MAX = 64

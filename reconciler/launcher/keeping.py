@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 from reconciler.wire.job_user import another, started_as
-from reconciler.wire.launch import CONFIG_VARIABLE, ExitCode, JobLimits
+from reconciler.wire.launch import CONFIG_VARIABLE, ExitCode, JobLimits, RankEnd
 
 from . import keeper
 from .config import Launch
-from .ending import RankEnd
 
 _BOOT = (
     "import os,sys\n"

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, List, Mapping, Optional, Sequence, Set, Tuple
 
 from reconciler.wire.job_user import name_of
-from reconciler.wire.launch import ExitCode, MpiConfig, Phase
+from reconciler.wire.launch import ExitCode, MpiConfig, Phase, RankEnd
 
 from . import environment, keeper, mpi, remote
 from .calls import Calls, carry_out
 from .config import OWN_FOLDERS, Launch, read_config
-from .ending import RankEnd, Terminated, describe, end_like
+from .ending import Terminated, describe, end_like
 from .gang import Gang
 from .keeping import Keeping
 from .place import Place

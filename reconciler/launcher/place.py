@@ -14,11 +14,10 @@ import stat
 from pathlib import Path
 
 from reconciler.wire.job_user import another
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RankEnd
 from reconciler.wire.paths import WORK, job_place, jobs_root
 
 from .config import Launch
-from .ending import RankEnd
 
 _PASSED = 0o711
 _FILLED = 0o733

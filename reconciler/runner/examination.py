@@ -14,6 +14,8 @@ from typing import Any
 
 from mlx_lm.utils import load_config, load_model, load_tokenizer
 
+from reconciler.wire.launch import RankEnd
+
 from .embedding.layout import ALONE, pooling_of
 from .embedding.weights import classes
 from .model.adapter import FOREIGN_ERRORS, Tokenizer
@@ -21,7 +23,6 @@ from .model.caches import NAMES, NOT, reusable
 from .model.loading import check_batching, first_line, stage, unsplittable
 from .model.memory import Size, share
 from .model.positions import kinds
-from .process.ending import RankEnd
 from .requests.prompt import tools_problem
 
 SIZES = range(2, 9)

@@ -15,14 +15,13 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reconciler.wire.group import Join, Leave
-from reconciler.wire.launch import ExitCode, Phase, RankConfig
+from reconciler.wire.launch import ExitCode, Phase, RankConfig, RankEnd
 from reconciler.wire.log_lines import log_to
 
 from .embedding.layout import ALONE, end_token, hidden_size, pooling_of
 from .group import control_channel
 from .model.files import ModelFiles, check_division, inspect, invalid_weights
 from .process.config import read_config
-from .process.ending import RankEnd
 from .process.progress import ProgressPipe
 from .process.watch import HURRIED_SECONDS, Watch
 

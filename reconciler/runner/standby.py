@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from reconciler.wire.launch import CONFIG_VARIABLE, EXAMINE
+from reconciler.wire.launch import CONFIG_VARIABLE, EXAMINE, RankEnd
 
 from .process.config import read_config
-from .process.ending import RankEnd
 
 _LINE_BYTES_MAX = 16 * 1024
 

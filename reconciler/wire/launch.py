@@ -276,6 +276,15 @@ class ExitCode:
     """The program of a job has exceeded a limit."""
 
 
+class RankEnd(Exception):
+    """The rank is over: ``code`` is one of ``ExitCode``, the text one sentence for people."""
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
 _EXIT_REASONS: Mapping[int, str] = {
     ExitCode.OK: "Completed",
     ExitCode.UNEXPECTED: "UnexpectedError",

@@ -18,12 +18,11 @@ import pytest
 from reconciler.runner.group import control_channel
 from reconciler.runner.model import adapter
 from reconciler.runner.model.files import inspect
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.generation import Accepted, Delta, Failed, Finished
 from reconciler.wire.group import Join
-from reconciler.wire.launch import ExitCode, Phase, RankConfig
+from reconciler.wire.launch import ExitCode, Phase, RankConfig, RankEnd
 
 from .conftest import change_json
 from .ranks import READY_SECONDS, Rank, configs, connected, question, running, short_directory

@@ -13,10 +13,9 @@ from reconciler.runner.model.adapter import ending_of
 from reconciler.runner.model.agreed_batch import Choice, Constraint
 from reconciler.runner.model.caches import Cache, first_part
 from reconciler.runner.model.generator import Generator, Read, Token
-from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.group import Insertion, Prefix, Reading, Step
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RankEnd
 
 from .adjustment import adjustment
 from .measure import Gauge, Paces

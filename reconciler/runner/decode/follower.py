@@ -6,11 +6,10 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.codec import WireError, decode
 from reconciler.wire.group import FOLLOWER_RECEIVES, KeepAlive, Leave, Step
-from reconciler.wire.launch import ExitCode, Phase
+from reconciler.wire.launch import ExitCode, Phase, RankEnd
 
 from .batch import Batch, Pulse
 

@@ -14,11 +14,10 @@ import ssl
 import time
 from collections.abc import Mapping
 
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import WireError, decode, to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.group import FOLLOWER_RECEIVES, LEADER_RECEIVES, Join, Joined
-from reconciler.wire.launch import ExitCode, RankConfig
+from reconciler.wire.launch import ExitCode, RankConfig, RankEnd
 from reconciler.wire.sockets import split_address, tune
 
 from . import sealed

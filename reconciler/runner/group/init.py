@@ -16,8 +16,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from reconciler.runner.process.ending import RankEnd
-from reconciler.wire.launch import ExitCode, RankConfig
+from reconciler.wire.launch import ExitCode, RankConfig, RankEnd
 
 _INTERRUPTED = re.compile(rf"\(error: {errno.EINTR}\)|errno[= ]{errno.EINTR}\b")
 

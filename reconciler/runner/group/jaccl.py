@@ -9,8 +9,7 @@ import mlx.core as mx
 
 from reconciler.runner.model.adapter import versions
 from reconciler.runner.model.mlx_errors import meaning
-from reconciler.runner.process.ending import RankEnd
-from reconciler.wire.launch import DEVICES_JOINT, ExitCode, RankConfig
+from reconciler.wire.launch import DEVICES_JOINT, ExitCode, RankConfig, RankEnd
 
 from .init import call_the_roll, checked, environment, interrupted, timed_out
 from .side_channel import SideChannel

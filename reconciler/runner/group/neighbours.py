@@ -15,9 +15,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import WireError
-from reconciler.wire.launch import ExitCode, RankConfig
+from reconciler.wire.launch import ExitCode, RankConfig, RankEnd
 from reconciler.wire.sockets import split_address
 
 from .control_channel import RETRY_SECONDS, connect

@@ -21,8 +21,7 @@ from typing import Any
 import mlx.core as mx
 
 from reconciler.runner.model.mlx_errors import meaning
-from reconciler.runner.process.ending import RankEnd
-from reconciler.wire.launch import ExitCode, RankConfig
+from reconciler.wire.launch import ExitCode, RankConfig, RankEnd
 
 from .init import call_the_roll, checked, environment, interrupted, timed_out
 

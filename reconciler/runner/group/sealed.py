@@ -13,9 +13,8 @@ import ssl
 import threading
 from typing import Any
 
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.frames import Decoder
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RankEnd
 from reconciler.wire.sockets import trusting
 
 RECEIVE_BYTES = 1 << 16

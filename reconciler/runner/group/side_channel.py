@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.watch import FrameHandler
 from reconciler.wire.codec import WireError, decode, vocabulary
 from reconciler.wire.group import FOLLOWER_RECEIVES, LEADER_RECEIVES, Share, Shares
-from reconciler.wire.launch import ExitCode, RankConfig
+from reconciler.wire.launch import ExitCode, RankConfig, RankEnd
 
 from . import control_channel
 from .sealed import Sealed

@@ -18,8 +18,7 @@ from huggingface_hub.errors import StrictDataclassError
 
 from reconciler.runner.markup.answer import Parser
 from reconciler.runner.markup.families import reading_of
-from reconciler.runner.process.ending import RankEnd
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RankEnd
 from reconciler.wire.sampling import SamplingDefaults
 
 from .mlx_errors import meaning

@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from reconciler.runner.process.ending import RankEnd
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RankEnd
 from reconciler.wire.sampling import SamplingDefaults
 from reconciler.wire.shards import INDEX, Layout, check_size, layout, parse_index, read_shard
 from reconciler.wire.weights import SHARDS

@@ -16,9 +16,8 @@ from mlx_lm import utils
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load, load_model, sharded_load
 
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import WireError, from_wire
-from reconciler.wire.launch import ExitCode, RopeScaling
+from reconciler.wire.launch import ExitCode, RankEnd, RopeScaling
 from reconciler.wire.shards import INDEX
 from reconciler.wire.weights import RECORD_NAME, SHARDS, Record
 

@@ -6,9 +6,15 @@ import json
 from pathlib import Path
 
 from reconciler.wire.codec import WireError, from_wire
-from reconciler.wire.launch import CONFIG_VARIABLE, CONTEXT_MAX, ExitCode, RankConfig, RopeKind, RopeScaling
-
-from .ending import RankEnd
+from reconciler.wire.launch import (
+    CONFIG_VARIABLE,
+    CONTEXT_MAX,
+    ExitCode,
+    RankConfig,
+    RankEnd,
+    RopeKind,
+    RopeScaling,
+)
 
 
 def read_config(path: str) -> RankConfig:

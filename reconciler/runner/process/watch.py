@@ -16,9 +16,8 @@ from typing import Any, Protocol
 
 from reconciler.wire.codec import WireError
 from reconciler.wire.group import Leave
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RankEnd
 
-from .ending import RankEnd
 from .progress import ProgressPipe
 
 ORDERLY_SECONDS = 1.0

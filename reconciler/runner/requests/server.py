@@ -19,13 +19,12 @@ from reconciler.runner.decode.inbox import Inbox, Ticket
 from reconciler.runner.decode.leader import is_last
 from reconciler.runner.forms.matching import Forms, Matcher, compiling_thread
 from reconciler.runner.model.adapter import Loaded
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello, WireError, agree, decode
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.frames import read
 from reconciler.wire.generation import RANK_RECEIVES, Accepted, Cancel, Failed, Generate, Replaced
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RankEnd
 from reconciler.wire.measuring import Measure
 from reconciler.wire.sampling import Sampling, known_of
 

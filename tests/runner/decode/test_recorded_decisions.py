@@ -35,10 +35,10 @@ from reconciler.runner.model.adapter import Tokenizer
 from reconciler.runner.model.agreed_batch import Logprobs
 from reconciler.runner.model.caches import ANY, EXACT, NOT, Footprint
 from reconciler.runner.model.generator import Read, Token
-from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.form import Form
 from reconciler.wire.group import Gauging, Insertion, Prefix, Reading, Seen, Step
+from reconciler.wire.launch import RankEnd
 from reconciler.wire.measuring import Measure
 from reconciler.wire.sampling import Bias, Ending, Repetition, Sampling
 from tests.recorded import compare, digest

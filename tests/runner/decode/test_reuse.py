@@ -17,11 +17,10 @@ from reconciler.runner.model.caches import ANY, EXACT, NOT, footprint
 from reconciler.runner.model.files import inspect
 from reconciler.runner.model.generator import Generator
 from reconciler.runner.model.loading import load_shard
-from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.generation import Finished, KeptPrefixes
 from reconciler.wire.group import Insertion, Prefix, Reading, Step
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RankEnd
 from reconciler.wire.sampling import Sampling
 from tests.runner.model.architectures import write_architecture
 from tests.runner.ranks import GREEDY, Reply

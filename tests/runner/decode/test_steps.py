@@ -28,12 +28,11 @@ from reconciler.runner.model.caches import NOT, footprint
 from reconciler.runner.model.files import inspect
 from reconciler.runner.model.generator import Generator
 from reconciler.runner.model.loading import load_shard
-from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.codec import to_wire
 from reconciler.wire.generation import Failed, Finished
 from reconciler.wire.group import Insertion, Joined, KeepAlive, Leave, Reading, Step
-from reconciler.wire.launch import ExitCode, Phase
+from reconciler.wire.launch import ExitCode, Phase, RankEnd
 from reconciler.wire.sampling import Sampling
 from tests.runner.ranks import GREEDY, question
 

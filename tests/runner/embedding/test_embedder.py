@@ -12,7 +12,7 @@ from mlx_lm.utils import load
 
 from reconciler.runner.embedding import embedder as embedder_module
 from reconciler.runner.embedding.embedder import Embedder
-from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.launch import RankEnd
 from reconciler.wire.question import Pool, Pooling
 
 TEXTS = [tuple(range(5, 5 + length)) for length in (1, 9, 3, 40, 2)]

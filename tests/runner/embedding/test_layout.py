@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.runner.embedding.layout import end_token, pooling_of
 from reconciler.runner.model.files import inspect
-from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.launch import RankEnd
 from reconciler.wire.question import Pool, Pooling
 from tests.runner.conftest import change_json
 

@@ -16,9 +16,8 @@ from reconciler.runner.embedding.weights import classes, expected
 from reconciler.runner.examination import examine
 from reconciler.runner.model.files import inspect
 from reconciler.runner.model.loading import load_shard
-from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.rank import _names_expected
-from reconciler.wire.launch import ExitCode, RopeKind, RopeScaling
+from reconciler.wire.launch import ExitCode, RankEnd, RopeKind, RopeScaling
 from reconciler.wire.question import Pooling
 from tests.runner.conftest import change_json
 

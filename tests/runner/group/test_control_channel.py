@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from reconciler.runner.group import control_channel, sealed
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import decode
 from reconciler.wire.group import FOLLOWER_RECEIVES, Join, Joined
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RankEnd
 from tests.runner.ranks import configs, free_addresses
 
 

@@ -13,11 +13,10 @@ import pytest
 
 from reconciler.runner.group.sealed import Sealed
 from reconciler.runner.group.side_channel import SideChannel
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.group import Leave, Share, Shares
-from reconciler.wire.launch import ExitCode, RankConfig
+from reconciler.wire.launch import ExitCode, RankConfig, RankEnd
 from tests.runner.ranks import configs
 from tests.runner.sealing import sealed_pair
 

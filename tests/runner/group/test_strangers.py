@@ -18,11 +18,10 @@ from reconciler.planning.context.membership import certificate
 from reconciler.runner.group import control_channel, door, neighbours
 from reconciler.runner.group.control_channel import Peers
 from reconciler.runner.group.sealed import Sealed, connecting
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode
 from reconciler.wire.group import Join
-from reconciler.wire.launch import ExitCode, Phase, RankConfig
+from reconciler.wire.launch import ExitCode, Phase, RankConfig, RankEnd
 from reconciler.wire.sockets import split_address
 from tests.runner.ranks import Rank, configs, short_directory
 from tests.runner.sealing import call, sealed_call

@@ -23,7 +23,7 @@ from reconciler.runner.examination import examine
 from reconciler.runner.model.files import check_division, inspect
 from reconciler.runner.model.loading import load_shard
 from reconciler.runner.model.memory import Size
-from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.launch import RankEnd
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import FetchJob, FetchSource
 from tests.fetcher.hub import COMMIT, REPO, folder, serving

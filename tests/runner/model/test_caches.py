@@ -13,9 +13,8 @@ from reconciler.planning.context.memory_needs import ModelNeeds, kv_cache_bytes,
 from reconciler.runner.model.adapter import compile_nothing_on_a_cpu
 from reconciler.runner.model.loading import check_batching
 from reconciler.runner.model.memory import Size, share, uncommunicated
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import from_wire
-from reconciler.wire.launch import CACHE_STEP
+from reconciler.wire.launch import CACHE_STEP, RankEnd
 from reconciler.wire.node import ModelReport
 from reconciler.wire.weights import RankShare
 from tests.runner.model.drawn import architectures, build

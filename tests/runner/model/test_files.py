@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.runner.model import files
-from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.launch import RankEnd
 
 SHARDS = [f"model-0000{number}-of-00003.safetensors" for number in (1, 2, 3)]
 ORDERS = [(0, 1, 2), (2, 1, 0), (1, 2, 0)]

@@ -23,7 +23,7 @@ from reconciler.agent.weights.files import Weights
 from reconciler.runner.examination import examine
 from reconciler.runner.model.files import inspect
 from reconciler.runner.model.loading import load_shard
-from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.launch import RankEnd
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 INDEXES = (

@@ -30,11 +30,10 @@ from reconciler.runner.model.files import read_sampling, sampling_of
 from reconciler.runner.model.mlx_errors import meaning
 from reconciler.runner.model.turn_ends import configured_ends, turn_end
 from reconciler.runner.process.config import read_config
-from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.wire.codec import to_wire
 from reconciler.wire.group import Join
-from reconciler.wire.launch import RankConfig, RankId, RopeKind, RopeScaling
+from reconciler.wire.launch import RankConfig, RankEnd, RankId, RopeKind, RopeScaling
 from reconciler.wire.question import Pooling
 from reconciler.wire.sockets import split_address
 from tests.recorded import compare

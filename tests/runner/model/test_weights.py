@@ -15,8 +15,7 @@ from mlx_lm.models import llama4
 
 from reconciler.runner.model.files import check_division, inspect
 from reconciler.runner.model.loading import load_shard
-from reconciler.runner.process.ending import RankEnd
-from reconciler.wire.launch import ExitCode
+from reconciler.wire.launch import ExitCode, RankEnd
 from reconciler.wire.sampling import SamplingDefaults
 from tests.runner.conftest import change_json
 from tests.runner.ranks import running

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from reconciler.runner.process.config import read_config
-from reconciler.runner.process.ending import RankEnd
 from reconciler.wire.codec import to_wire
-from reconciler.wire.launch import ExitCode, RankConfig, RankId, RopeKind, RopeScaling
+from reconciler.wire.launch import ExitCode, RankConfig, RankEnd, RankId, RopeKind, RopeScaling
 from reconciler.wire.sockets import split_address
 
 PAIR = RankConfig(

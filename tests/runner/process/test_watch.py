@@ -14,8 +14,8 @@ pytestmark = pytest.mark.processes
 
 SLOW_TO_UNWIND = """
 import os, sys, time
+from reconciler.wire.launch import RankEnd
 from reconciler.runner.process import watch
-from reconciler.runner.process.ending import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from threading import Event
 from types import SimpleNamespace
@@ -63,7 +63,7 @@ sys.exit(code)
 """
 TOLD_FIRST = """
 import os, sys, time
-from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.launch import RankEnd
 from reconciler.runner.process import watch
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.runner.process.watch import Watch
@@ -87,7 +87,7 @@ SETTLES_NEVER = """
 import sys, time
 from types import SimpleNamespace
 from reconciler.runner import rank
-from reconciler.runner.process.ending import RankEnd
+from reconciler.wire.launch import RankEnd
 from reconciler.runner.process.progress import ProgressPipe
 from reconciler.runner.process.watch import Watch
 guard = Watch(ProgressPipe(None))
