@@ -126,8 +126,12 @@ def works(*command: str) -> bool:
     return done.returncode == 0
 
 
+OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private")
+"""The words before a command that has mounts of its own."""
+
+
 def trial(*command: str) -> Callable[[], bool]:
-    return functools.partial(works, "unshare", "--mount", "--propagation", "private", *command)
+    return functools.partial(works, *OWN_MOUNTS, *command)
 
 
 NEEDS = {

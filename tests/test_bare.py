@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.needs import NEEDS, ROOT, find
+from tests.needs import NEEDS, OWN_MOUNTS, ROOT, find
 
 pytestmark = [pytest.mark.second_tier, pytest.mark.needs("root", "namespaces")]
 
@@ -29,13 +29,9 @@ def seen(folder: Path, *programs: str, awk: Path | None = None) -> set[str]:
     chosen = (
         ("sh", "-c", ANOTHER_AWK, "chooses", str(folder.with_name("alternatives")), str(awk)) if awk else ()
     )
-    space = (
-        *("unshare", "--mount", "--propagation", "private"),
-        *chosen,
-        *("bash", str(ROOT / ".ci" / "bare"), str(folder)),
-    )
+    hidden = (*OWN_MOUNTS, *chosen, "bash", str(ROOT / ".ci" / "bare"), str(folder))
     done = subprocess.run(
-        (*space, "sh", "-c", LOOKS, "looks", *programs),
+        (*hidden, "sh", "-c", LOOKS, "looks", *programs),
         capture_output=True,
         text=True,
         timeout=100,

@@ -17,6 +17,7 @@ import pytest
 from reconciler.wire.launch import ExitCode
 from reconciler.wire.paths import job_place, jobs_root
 from tests.launcher.ranks import ROOT, Launchers, Started, config, pids, script, until, wait_until_gone
+from tests.needs import OWN_MOUNTS
 
 pytestmark = [pytest.mark.processes, pytest.mark.needs("root", "linux", "sudo", "namespaces")]
 
@@ -47,18 +48,7 @@ def folder() -> Iterator[Path]:
 def run(folder: Path, launchers: Launchers, body: str, sudoers: str = SUDOERS, **given: object) -> Started:
     agent = pwd.getpwnam(AGENT).pw_uid
     launchers.folder, launchers.code, launchers.python, launchers.owner = folder, folder, PYTHON, agent
-    prefix = (
-        "unshare",
-        "--mount",
-        "--propagation",
-        "private",
-        "sh",
-        "-c",
-        _ENTER,
-        "enter",
-        sudoers,
-        str(agent),
-    )
+    prefix = (*OWN_MOUNTS, "sh", "-c", _ENTER, "enter", sudoers, str(agent))
     of = script(body, user=USER, python=PYTHON, **given)
     return launchers.start(config(of), prefix=prefix)
 

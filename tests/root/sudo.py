@@ -8,6 +8,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.needs import OWN_MOUNTS
+
 USER, UID = "cluster", 64123
 _SECONDS = 30.0
 _TOOL = """#!/bin/sh
@@ -78,18 +80,7 @@ class SudoMachine:
         return ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--")
 
     def _run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        command = [
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            _ENTER,
-            "enter",
-            str(self._folder),
-        ]
         return subprocess.run(
-            [*command, *words], capture_output=True, text=True, timeout=_SECONDS, check=False,
+            [*OWN_MOUNTS, "sh", "-c", _ENTER, "enter", str(self._folder), *words], capture_output=True, text=True, timeout=_SECONDS, check=False,
             env={"PATH": "/usr/sbin:/usr/bin", "LC_ALL": "C", **environment}, stdin=subprocess.DEVNULL,
         )  # fmt: skip
