@@ -59,9 +59,11 @@ DEPLOYMENT = "ModelDeployment"
 def logs(settings: Settings, /, target: str | None, selector: Selector | None, **how: Any) -> int:
     """Print the output of a deployment's or a job's ranks, sorted by time.
 
-    With -l, of all deployments with these labels. TARGET is a deployment (tiny, deployment/tiny), one of its replicas
-    (tiny/0), a job (job/train), or a rank such as tiny.0.3.1 (deployment, replica, epoch, rank), which may have ended.
-    Lines of a deployment begin with their time. Of a job, -f follows all attempts of the run until it has ended.
+    TARGET is a deployment (tiny, deployment/tiny), one of its replicas (tiny/0), a job (job/train), or a rank such as
+    tiny.0.3.1 (deployment, replica, epoch, rank), which may have ended. With -l, the ranks of all deployments with these
+    labels are shown. Lines of a deployment begin with their time.
+
+    For a job, -f follows all attempts of the run, and ends with it.
 
     \b
     Examples:

@@ -149,8 +149,10 @@ def _goal_at(text: str) -> Goal:
 def wait(settings: Settings, /, what: tuple[str, ...], goals: tuple[Goal, ...], **how: Any) -> int:
     """Wait until objects meet a condition.
 
-    A condition counts once it describes the newest spec (observedGeneration). For jobs, complete, failed and ended are about
-    the newest run: if it has ended otherwise, the wait is over with exit status 1, and with 124 if the time is.
+    A condition counts once it describes the newest spec (observedGeneration).
+
+    For jobs, complete, failed and ended are about the newest run. The exit status is 1 if the run has ended otherwise, and
+    124 if it has not ended in time.
 
     \b
     Examples:
