@@ -98,7 +98,9 @@ def test_an_ended_rank_left_what_is_recorded(
     )
     for pid, state, session, given in processes:
         (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "stat").write_bytes(b"%d (a) b) %b 1 70 %d 0" % (pid, state, session))
+        (tmp_path / str(pid) / "stat").write_bytes(
+            b"%d (a) b) %b 1 70 %d" % (pid, state, session) + b" 0" * 13 + b" 1 0"
+        )
         (tmp_path / str(pid) / "environ").write_bytes(given)
     (tmp_path / "75").mkdir()
     lines = []

@@ -154,7 +154,7 @@ def test_processes_on_a_machine_without_proc_are_told_apart(monkeypatch: pytest.
     assert run.calls[0][0] == ["/bin/ps", "-o", "pid=,state=", "-p", "7,8"]
 
 
-PROC = b"7 (a (b) c) %b 1 2 3 4 5 6 7 8 9 10 150 250 13 14 15 16 17 18 4242 20 21 22 23"
+PROC = b"7 (a (b) c) %b 1 2 3 4 5 6 7 8 9 10 150 250 13 14 15 16 1 18 4242 20 21 22 23"
 
 
 @pytest.fixture
