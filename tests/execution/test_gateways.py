@@ -53,6 +53,10 @@ class Double:
     def __init__(self) -> None:
         self.state = GatewayState()
         self.obeys = {"TERM", "KILL"}
+        self.held = False
+        """Whether it stays stopped whatever continues it."""
+        self.loses = False
+        """Whether what is sent does not stay there."""
         self.starts = True
         self.away = False
         self.sent_at = 0.0
@@ -67,7 +71,7 @@ class Double:
         self.did.append("send")
         self.sent_at = time.time()
         sums = {path: sha256(content).hexdigest() for path, content in files.contents.items()}
-        self.state = replace(self.state, files=sums)
+        self.state = replace(self.state, files={} if self.loses else sums)
 
     async def start(self) -> None:
         self.did.append("start")
@@ -80,7 +84,7 @@ class Double:
         if self.obeys & set(names):
             self.state = replace(self.state, pid=None)
         elif "CONT" in names:
-            self.state = replace(self.state, stopped=False)
+            self.state = replace(self.state, stopped=self.held)
 
     async def remove_files(self) -> None:
         self.did.append("remove")
@@ -120,7 +124,7 @@ class Bed:
 
 @pytest.fixture
 async def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bed]:
-    for name in ("START_SECONDS", "END_SECONDS", "KILLED_SECONDS"):
+    for name in ("START_SECONDS", "END_SECONDS", "KILLED_SECONDS", "CONTINUED_SECONDS"):
         monkeypatch.setattr(gateways, name, 0.1)
     monkeypatch.setattr(gateways, "LOOK_SECONDS", 0.01)
     made = Bed(tmp_path)
@@ -223,6 +227,24 @@ async def test_one_that_does_not_come_up_is_a_failed_step_with_its_last_words(be
     with pytest.raises(Unreachable, match="is taken"):
         await carry_out(StartGateway(A, KEY), bed.tools)
     assert bed.seen.cannot_listen
+
+
+async def test_one_that_stays_stopped_is_a_failed_step_so_that_it_is_not_continued_all_the_time(
+    bed: Bed,
+) -> None:
+    await carry_out(StartGateway(A, KEY), bed.tools)
+    bed.double.state, bed.double.held = replace(bed.double.state, stopped=True), True
+    with pytest.raises(Unreachable, match="it is still stopped"):
+        await carry_out(ContinueGateway(A, KEY), bed.tools)
+    assert bed.seen.process is GatewayProcess.STOPPED
+
+
+async def test_routes_that_do_not_stay_there_are_a_failed_step_so_that_they_are_not_sent_all_the_time(
+    bed: Bed,
+) -> None:
+    bed.double.loses = True
+    with pytest.raises(Unreachable, match="other routes or keys than those that were sent"):
+        await carry_out(SendRoutes(A, KEY, "digest"), bed.tools)
 
 
 async def test_one_that_does_not_end_is_killed_and_forgotten_only_once_it_is_gone(bed: Bed) -> None:

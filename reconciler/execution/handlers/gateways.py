@@ -26,14 +26,19 @@ START_SECONDS = 10.0
 END_SECONDS = 20.0
 """A gateway that is ended gives its last answers for 15 s at most."""
 KILLED_SECONDS = 5.0
+CONTINUED_SECONDS = 2.0
 LOOK_SECONDS = 0.25
 
 
 async def send(step: SendRoutes, tools: Tools) -> None:
-    """Send routes and keys. The node is remembered first, because its copies of the keys have to be removed one day."""
+    """Send routes and keys, and see that they are there. The node is remembered first, because its copies of the keys have
+    to be removed one day."""
     tools.gateways.remember(step.node)
-    await tools.gateways.front(step.node).send(tools.gateways.files(step.node))
-    await tools.gateways.watcher.look(step.node, again=True)
+    files = tools.gateways.files(step.node)
+    await tools.gateways.front(step.node).send(files)
+    seen = await tools.gateways.watcher.look(step.node, again=True)
+    if seen.reached and seen.files != files.digest:
+        raise Unreachable("it has other routes or keys than those that were sent")
 
 
 async def start(step: StartGateway, tools: Tools) -> None:
@@ -50,8 +55,15 @@ def _begun(seen: FrontObservation) -> bool:
 
 
 async def go_on(step: ContinueGateway, tools: Tools) -> None:
+    """Continue a gateway, and see that it is not stopped any more: a debugger may hold it."""
     await tools.gateways.front(step.node).signal("CONT")
-    await tools.gateways.watcher.look(step.node)
+    seen = await _seen(tools, step.node, _goes_on, CONTINUED_SECONDS)
+    if not _goes_on(seen):
+        raise Unreachable("it is still stopped")
+
+
+def _goes_on(seen: FrontObservation) -> bool:
+    return seen.process is not GatewayProcess.STOPPED
 
 
 async def replace(step: ReplaceGateway, tools: Tools) -> None:
