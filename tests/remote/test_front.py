@@ -112,9 +112,10 @@ def until_state(pid: int, letters: str) -> None:
         time.sleep(0.02)
 
 
-async def until_running(front: Front) -> GatewayState:
+async def until_running(front: Front, with_words: bool = False) -> GatewayState:
+    """Look until a process is seen; ``with_words``, until it has written its state as well."""
     deadline = time.monotonic() + 30
-    while (found := await front.look()).pid is None:
+    while (found := await front.look()).pid is None or (with_words and not found.said):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
     return found
@@ -157,7 +158,7 @@ async def test_a_gateway_is_started_once_and_seen_with_its_program_and_words(
     older = here.program.with_name("gateway-0.pyz")
     older.write_text("")
     await front.start()
-    found = await until_running(front)
+    found = await until_running(front, with_words=True)
     try:
         assert (found.stopped, found.program) == (False, here.program.name)
         assert (found.said["pid"], found.last_words) == (found.pid, "its last words")
@@ -209,6 +210,18 @@ async def test_a_gateway_of_another_version_is_seen_with_its_program_and_not_sta
         until_state(gateway.pid, "SR")
         await front.signal("TERM", "CONT")
         assert gateway.wait(30) == -signal.SIGTERM
+
+
+async def test_one_that_has_not_written_its_lock_yet_is_found_not_started_twice_and_ended(
+    here: Here, front: Front
+) -> None:
+    with running(here) as gateway:
+        (here.front / "gateway.lock").write_text("")
+        await front.start()
+        assert (await front.look()).pid == gateway.pid
+        await front.signal("TERM")
+        assert gateway.wait(30) == -signal.SIGTERM
+    assert (await front.look()).pid is None
 
 
 @pytest.mark.parametrize("act", ["look", "signal", "remove_files"])

@@ -26,10 +26,15 @@ _FIND = """
 umask 077; home=$1; shift; running=
 pid=$(sed -n 1p "$home/gateway.lock" 2>/dev/null)
 [ -n "$pid" ] && running=$(ps -ww -p "$pid" -o stat= -o args= 2>/dev/null)
-case "$running" in *"/gateway-"*".pyz $home") ;; *) running= ;; esac
+case "$running" in (*"/gateway-"*".pyz $home") ;; (*)
+    running=$(ps -A -ww -o pid= -o stat= -o args= 2>/dev/null | while read -r pid each; do
+        case "$each" in (*"/gateway-"*".pyz $home") printf '%s %s\\n' "$pid" "$each"; break ;; esac
+    done)
+    pid=${running%% *}; running=${running#* } ;;
+esac
 """
 """Sets ``running`` to the state and the command of the gateway of a home; empty if none runs. The number in a lock may be
-that of any process, because files are copied."""
+that of any process, because files are copied. One that has just begun, or finds the disk full, is in no lock yet."""
 _LOOK = (
     _FIND
     + """
