@@ -102,12 +102,13 @@ mutants-generated: $(VENV)/dev ## bugs that rules make, drawn at random: which s
 	@$(BIN)/python -m tests.mutants --generated --sample $(or $(SAMPLE),300) --seed $(or $(SEED),1) \
 		$(if $(ROOMS),--rooms "$(ROOMS)")
 
-faults: $(VENV)/dev ## every fault at every effect of 20 scenarios, simulated (ALL=1: of all; ONLY=hang,drain for some)
+faults: $(VENV)/dev ## every fault at every effect of 23 scenarios, simulated (ALL=1: of all; ONLY=hang,drain for some)
 	@$(BIN)/python -m tests.simulation faults $(if $(ONLY),--only "$(ONLY)") $(if $(ALL),--all)
 
 fuzz-faults: $(VENV)/dev ## random schedules of many faults, some over days, simulated (SEEDS=n, FIRST=n)
 	@$(BIN)/python -m tests.simulation fuzz --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),1)
 	@$(BIN)/python -m tests.simulation fuzz --only jobs --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),1)
+	@$(BIN)/python -m tests.simulation fuzz --only gateways --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),1)
 
 chaos: $(VENV)/dev ## four emulated Macs under load, broken at random (MINUTES=n, SEED=n)
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))

@@ -18,7 +18,7 @@ class LocalMachines(ClusterMachines):
     in place of those of ``Machines``."""
 
     def __init__(self, make: Callable[[NodeName], Machine] | None = None, **methods: Any) -> None:
-        made = make or _nowhere
+        made = make or nowhere
         super().__init__(lambda name, access: made(name))
         self.put(**methods)
 
@@ -28,7 +28,8 @@ class LocalMachines(ClusterMachines):
         vars(self).update(methods)
 
 
-def _nowhere(name: NodeName) -> LocalNode:
+def nowhere(name: NodeName) -> LocalNode:
+    """A machine on which nothing can be started."""
     folder = Path("/nonexistent")
     return LocalNode(name, folder, folder, folder, folder, folder, folder)
 

@@ -51,6 +51,7 @@ class GatewaysOnNodes:
     def __init__(self, front: Callable[[NodeName], Front], changed: Callable[[], None]) -> None:
         self._front = front
         self._changed = changed
+        self.keep_seconds = KEEP_SECONDS
         self._watches: dict[NodeName, _Watch] = {}
         self._seen: dict[NodeName, FrontObservation] = {}
 
@@ -96,7 +97,7 @@ class GatewaysOnNodes:
             return
         log.error("watching the gateway on %s failed", name, exc_info=task.exception())
         if self._watches.get(name) is watch:
-            asyncio.get_running_loop().call_later(KEEP_SECONDS, self._restart, name, watch)
+            asyncio.get_running_loop().call_later(self.keep_seconds, self._restart, name, watch)
 
     def _restart(self, name: NodeName, watch: _Watch) -> None:
         if self._watches.get(name) is watch:
@@ -106,7 +107,7 @@ class GatewaysOnNodes:
         while True:
             await self._look(name, watch)
             try:
-                async with asyncio.timeout(KEEP_SECONDS):
+                async with asyncio.timeout(self.keep_seconds):
                     await watch.again.wait()
                     watch.again.clear()
                     await asyncio.sleep(AGAIN_SECONDS)

@@ -147,10 +147,8 @@ async def test_what_is_known_stays_while_it_cannot_be_reached(
     assert (seen.process, seen.files, seen.pid) == (before.process, before.files, before.pid)
 
 
-async def test_only_news_is_told_and_a_look_is_repeated(
-    machine: Machine, watch: GatewaysOnNodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gateways_on_nodes, "KEEP_SECONDS", 0.01)
+async def test_only_news_is_told_and_a_look_is_repeated(machine: Machine, watch: GatewaysOnNodes) -> None:
+    watch.keep_seconds = 0.01
     watch.watch(frozenset({A}))
     await eventually(lambda: machine.looks > 4)
     assert machine.news == 1
@@ -175,10 +173,9 @@ async def test_time_out_of_sight_is_no_time_of_failing(machine: Machine, watch: 
 async def test_a_watcher_that_fails_begins_again(
     machine: Machine,
     watch: GatewaysOnNodes,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(gateways_on_nodes, "KEEP_SECONDS", 0.01)
+    watch.keep_seconds = 0.01
     machine.state = RuntimeError("nobody has thought of this")
     watch.watch(frozenset({A}))
     await eventually(lambda: machine.looks > 1)

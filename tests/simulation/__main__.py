@@ -21,6 +21,7 @@ from tests.simulation.oracles.reached import table
 from tests.simulation.schedules.days import Days, days
 from tests.simulation.schedules.exhaustive import Tally, sweep
 from tests.simulation.schedules.fuzz import Playable, schedule, shrink
+from tests.simulation.schedules.gateways import GATEWAY_SCENARIOS, gateway_schedule
 from tests.simulation.schedules.jobs import JOB_SCENARIOS, job_schedule
 from tests.simulation.schedules.play import Verdict, play
 from tests.simulation.schedules.points import Points
@@ -32,11 +33,13 @@ BY_DEFAULT = (
     "bring-up", "rank-crash", "agent-death", "controller-restart", "scale", "spec-change", "drain",
     "node-lost", "cable-slow", "fabric", "repair", "reboot", "store-lost", "hang", "rolling-transport",
     "rolling-weights", "rolling-refused", "job-preempts", "job-retries", "job-store-lost",
+    "gateway", "gateway-routes", "gateway-upgrade",
 )  # fmt: skip
 """The stories that are swept where nobody names any or asks for all: all take twice as long."""
-ALL = {**SCENARIOS, **JOB_SCENARIOS}
+ALL = {**SCENARIOS, **JOB_SCENARIOS, **GATEWAY_SCENARIOS}
 DAYS = "days"
 JOBS = "jobs"
+GATEWAYS = "gateways"
 ONE_OVER_DAYS_IN = 20
 """So many random schedules have one among them that goes over days."""
 WORLDS_KEPT = 5
@@ -58,9 +61,9 @@ def main() -> int:
     fuzz.add_argument("--seeds", type=int, default=1000)
     fuzz.add_argument("--first", type=int, default=1)
     fuzz.add_argument("--jobs", type=int, default=2)
-    fuzz.add_argument("--only", default=None, help="one scenario, or days, or jobs")
+    fuzz.add_argument("--only", default=None, help="one scenario, or days, or jobs, or gateways")
     replay = commands.add_parser("replay", help="one run again, with everything that happens in it")
-    replay.add_argument("scenario", nargs="?", choices=[*sorted(ALL), DAYS, JOBS])
+    replay.add_argument("scenario", nargs="?", choices=[*sorted(ALL), DAYS, JOBS, GATEWAYS])
     replay.add_argument("--plan", default="", help="point:kind, with commas")
     replay.add_argument("--seed", type=int)
     replay.add_argument("--without", default="", help="faults to leave out")
@@ -174,6 +177,8 @@ def meant(seed: int, only: str | None) -> Playable:
         return days(seed)
     if only == JOBS or only in JOB_SCENARIOS:
         return job_schedule(seed, None if only == JOBS else only)
+    if only == GATEWAYS or only in GATEWAY_SCENARIOS:
+        return gateway_schedule(seed, None if only == GATEWAYS else only)
     return schedule(seed, only)
 
 

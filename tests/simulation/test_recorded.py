@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,20 @@ from reconciler.status import Snapshots
 from tests.recorded import compare, digest, plain
 from tests.sentences import all_sentences
 from tests.simulation.__main__ import meant
+from tests.simulation.schedules.gateways import GATEWAY_SCENARIOS
 from tests.simulation.schedules.play import faultless, play
 from tests.simulation.schedules.points import Points
-from tests.simulation.schedules.scenarios import SCENARIOS
+from tests.simulation.schedules.scenarios import SCENARIOS, Scenario
 from tests.simulation.scrambled import each_pass, other_sentences
 
 RECORDED = Path(__file__).parent / "recorded"
-NAMES = sorted(SCENARIOS)
+STORIES = {**SCENARIOS, **GATEWAY_SCENARIOS}
+NAMES = [*sorted(SCENARIOS), *sorted(GATEWAY_SCENARIOS)]
 FIRST_TIER = 5
 """One story of so many is played in the first tier."""
 SEEDS = [range(first, first + 8) for first in range(1, 65, 8)]
 NOT_DECIDED = frozenset({"agent_file", "gateways", "started_at", "token"})
-"""Of what the planner remembers: what no pass has decided. No simulated machine has a gateway."""
+"""Of what the planner remembers: what no pass has decided."""
 
 
 class Decided:
@@ -95,9 +97,9 @@ def deciding() -> Iterator[list[str]]:
     ],
 )
 def test_a_story_is_decided_as_it_was(name: str) -> None:
-    faultless(SCENARIOS[name])  # which is played once in a process, and not while its passes are told
+    faultless(STORIES[name])  # which is played once in a process, and not while its passes are told
     with deciding() as lines:
-        verdict = play(SCENARIOS[name], Points())
+        verdict = play(STORIES[name], Points())
     assert verdict.violations == []
     compare(RECORDED / f"{name}.txt", [*lines, verdict.trace_hash])
 
@@ -116,7 +118,12 @@ def test_a_schedule_of_many_faults_is_decided_as_it_was(seeds: range) -> None:
 
 
 @pytest.mark.second_tier
-def test_the_stories_say_what_they_said() -> None:
+@pytest.mark.parametrize(
+    ("stories", "file"),
+    [(SCENARIOS, "sentences.txt"), (GATEWAY_SCENARIOS, "sentences-of-gateways.txt")],
+    ids=["deployments", "gateways"],
+)
+def test_the_stories_say_what_they_said(stories: Mapping[str, Scenario], file: str) -> None:
     """Every sentence of them, without its numbers: a copy editor reads the file."""
     found: set[str] = set()
 
@@ -125,7 +132,7 @@ def test_the_stories_say_what_they_said() -> None:
         return text
 
     with other_sentences(note):
-        for name in NAMES:
-            play(SCENARIOS[name], Points())
+        for name in sorted(stories):
+            play(stories[name], Points())
             gc.collect()
-    compare(RECORDED / "sentences.txt", sorted(found - {""}))
+    compare(RECORDED / file, sorted(found - {""}))

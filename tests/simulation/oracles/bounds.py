@@ -97,6 +97,9 @@ REPEATS_MAX = 24
 half a second, doubling to a minute."""
 REPEATS_SECONDS = 600.0
 
+FRONT_NEWS_SECONDS = 15.0
+"""So soon passes know of a change of a node's gateway, besides two looks at it: a machine that is slow, or far away."""
+
 TOGETHER_SECONDS = 400.0
 """So soon after the first rank of an attempt all others are there, or none is: the rendezvous is given up after 120 s, which
 a slow machine counts more slowly."""

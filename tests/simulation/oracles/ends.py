@@ -35,7 +35,9 @@ def missing(world: World) -> str:
     waiting = [each for each in plan.waiting if not world.oracles.jobs.may_wait(each)]
     if waiting:
         return f"something is waited for: {waiting[0].text}"
-    misplaced = _misplaced(world, world.expected(world.wanted())) or world.oracles.jobs.missing()
+    oracles = world.oracles
+    misplaced = _misplaced(world, world.expected(world.wanted()))
+    misplaced = misplaced or oracles.jobs.missing() or oracles.fronts.missing()
     if misplaced:
         return misplaced
     memory = world.memory()
@@ -74,7 +76,8 @@ def check_person_incidents(world: World, expected: Collection[tuple[str, str]]) 
     counts.subtract(world.asked_before)
     for subject, fault in sorted({*expected, *counts}):
         count = counts[subject, fault]
-        if count > 1 + world.jumps or (count == 0 and (subject, fault) in expected):
+        most = max(1, world.failing_fronts[subject]) + world.jumps
+        if count > most or (count == 0 and (subject, fault) in expected):
             world.oracles.violated(f"a person was told {count} times of {fault} of {subject}")
 
 

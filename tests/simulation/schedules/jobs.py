@@ -311,15 +311,19 @@ def restart(name: str) -> Act:
     return lambda world: changed(Job, name, restarted_at=f"{world.loop.now}")(world)
 
 
-class _Deleted:
+class Deleted:
     """A manifest that is taken out and put back."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, kind: type[Manifest], name: str) -> None:
+        self._kind = kind
         self._name = name
         self._kept: dict[World, Manifest] = {}
 
+    def _is(self, each: Manifest) -> bool:
+        return isinstance(each, self._kind) and each.metadata.name == self._name
+
     def delete(self, world: World) -> None:
-        mine = [m for m in world.commits[-1] if isinstance(m, Job) and m.metadata.name == self._name]
+        mine = [m for m in world.commits[-1] if self._is(m)]
         for each in mine:
             self._kept[world] = each
             world.commit([m for m in world.commits[-1] if m is not each])
@@ -327,9 +331,7 @@ class _Deleted:
     def restore(self, world: World) -> None:
         kept = self._kept.pop(world, None)
         if kept is not None:
-            left = (
-                m for m in world.commits[-1] if not (isinstance(m, Job) and m.metadata.name == self._name)
-            )
+            left = (m for m in world.commits[-1] if not self._is(m))
             world.commit([*left, kept])
 
 
@@ -365,7 +367,7 @@ def _respec(draw: random.Random, scenario: Scenario, name: str) -> Drawn:
 
 
 def _delete(draw: random.Random, scenario: Scenario, name: str) -> Drawn:
-    deleted = _Deleted(name)
+    deleted = Deleted(Job, name)
     return [(0.0, deleted.delete), (draw.uniform(0.3, 60.0), deleted.restore)]
 
 
@@ -408,10 +410,16 @@ def _program(draw: random.Random) -> Program:
     return Program(draw.choice((1.0, 4.0, 12.0, 30.0)), ends, draw.random() < 0.15, harm)
 
 
-def _within(scenario: Scenario, name: str, at: float) -> float:
+def _within(scenario: Scenario, at: float) -> float:
     """Nobody changes a schedule after the story's end: it would begin runs in the quiet hour."""
     scheduled = any(isinstance(m, Job) and m.spec.schedule for m in scenario.manifests)
-    return min(at, scenario.length - 1.0) if scheduled and name in JOB_KINDS else at
+    return min(at, scenario.length - 1.0) if scheduled else at
+
+
+def befall_job(draw: random.Random, scenario: Scenario, kind: str, at: float) -> list[tuple[float, str, Act]]:
+    """Draw what befalls a job of a story from a time on."""
+    made = JOB_KINDS[kind](draw, scenario, draw.choice(_jobs(scenario)))
+    return [(_within(scenario, at + later), kind, act) for later, act in made]
 
 
 def job_schedule(seed: int, only: str | None = None) -> Schedule:
@@ -426,11 +434,9 @@ def job_schedule(seed: int, only: str | None = None) -> Schedule:
     drawn: list[tuple[float, str, Act]] = []
     for _ in range(draw.randrange(WORLD_FAULTS_MAX + 1)):
         at, name = draw.uniform(0.5, max(25.0, scenario.length)), draw.choice(kinds)
-        made = (
-            JOB_KINDS[name](draw, scenario, draw.choice(_jobs(scenario)))
-            if name in JOB_KINDS
-            else KINDS[name](draw, scenario, names)
-        )
-        drawn += [(_within(scenario, name, at + later), name, act) for later, act in made]
+        if name in JOB_KINDS:
+            drawn += befall_job(draw, scenario, name, at)
+        else:
+            drawn += [(at + later, name, act) for later, act in KINDS[name](draw, scenario, names)]
     good = draw.choice(GOOD_CLIENTS) if draw.random() < 0.3 else 0
     return Schedule(seed, scenario, rate, tuple(sorted(drawn, key=lambda each: each[0])), good, 0, programs)

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from reconciler.resources import Manifest
+from reconciler.resources import Gateway, Manifest, Node, SshAccess
 from reconciler.state import DeploymentName, MachineFacts, NodeName, ReplicaId, Route
 from reconciler.wire.node import ModelReport
 from tests.planning.macs import mac, port
+from tests.simulation.world.fronts import PYTHON
 from tests.simulation.world.programs import Program
 from tests.simulation.world.world import World
+from tests.status.test_gateway import SSH
 from tests.worlds import TINY, deployment, fabric, gateway, model, node
 
 from .acts import (
@@ -79,6 +81,8 @@ class Scenario:
     """The controller's clock at the beginning, in seconds since the Unix epoch, where that matters."""
     recabled: bool = False
     """Whether its cables lead elsewhere in the end: then none is pulled and put back beside that."""
+    fronts: tuple[str, ...] = ()
+    """Nodes that have a gateway in every commit."""
 
     @property
     def length(self) -> float:
@@ -88,6 +92,8 @@ class Scenario:
     def world(self, points: Points, seed: int = 0) -> World:
         """A world in which it is about to begin."""
         world = World(self.names, points, seed, self.memory_bytes)
+        if self.fronts:
+            world.dress = partial(dressed, nodes=self.fronts)
         world.weights.update(self.weights)
         world.refused_batch = self.refused_batch
         world.programs = self.programs
@@ -115,6 +121,26 @@ def cluster(*deployments: Manifest, nodes: Sequence[str] = NAMES, **drained: boo
     """Manifests of a cluster with these deployments."""
     machines = [node(name, drain=drained.get(name, False)) for name in nodes]
     return (*machines, model(), *deployments, gateway())
+
+
+def fronted(manifests: tuple[Manifest, ...], nodes: Sequence[str]) -> tuple[Manifest, ...]:
+    """The same cluster on machines over SSH, with gateways on these nodes."""
+    return tuple(_over_ssh(each, tuple(nodes)) for each in manifests)
+
+
+def dressed(manifests: tuple[Manifest, ...], nodes: Sequence[str]) -> tuple[Manifest, ...]:
+    """The same, unless its machines are over SSH already: whoever changes one manifest leaves the gateways as they are."""
+    there = any(isinstance(each, Node) and each.spec.ssh is not None for each in manifests)
+    return manifests if there else fronted(manifests, nodes)
+
+
+def _over_ssh(each: Manifest, nodes: tuple[str, ...]) -> Manifest:
+    if isinstance(each, Node):
+        access = {"local": None, "ssh": SshAccess.model_validate({**SSH, "host": each.metadata.name})}
+        return each.model_copy(update={"spec": each.spec.model_copy(update={**access, "python": PYTHON})})
+    if isinstance(each, Gateway):
+        return each.model_copy(update={"spec": each.spec.model_copy(update={"nodes": nodes})})
+    return each
 
 
 def big(**spec: Any) -> Manifest:

@@ -21,13 +21,14 @@ from reconciler.execution import artifacts
 from reconciler.execution.handlers import jobs
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.machines import Stream
+from reconciler.remote.nodes.local import LocalNode
 from reconciler.remote.rpc import HELLO_SECONDS
-from reconciler.resources import Access, Manifest
+from reconciler.resources import LOCAL, Access, Manifest
 from reconciler.source.git.pushes import Push
 from reconciler.source.pushed import Pushed
 from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
-from reconciler.state import FrontDoor, GatewayObservation, MachineFacts, NodeName, Step
+from reconciler.state import Ends, FrontDoor, GatewayObservation, MachineFacts, NodeName, Step
 from reconciler.state.identity import ObjectKey
 from reconciler.state.job_steps import FetchArtifacts
 from reconciler.state.jobs import Artifacts, Fetched
@@ -36,7 +37,7 @@ from reconciler.store.connection import Connection, Signature
 from reconciler.wire.file_identity import FileIdentity
 from reconciler.wire.generation import Routes
 from reconciler.wire.node import NodeReport
-from tests.machines import LocalMachines
+from tests.machines import LocalMachines, nowhere
 from tests.simulation.schedules.points import (
     ASK,
     CRASH_AFTER,
@@ -48,6 +49,7 @@ from tests.simulation.schedules.points import (
     WRITE,
 )
 
+from .fronts import PROGRAM, gateways_of, over_ssh
 from .loop import PROCESS, Killed, Process
 from .machines import Machine
 from .net import SILENCE_SECONDS, SimLink
@@ -65,6 +67,8 @@ ASK_SECONDS = 0.1
 COMPLETION_SECONDS_MAX = 120.0
 """So long the controller waits for one."""
 PROBE_SECONDS = 1.0
+ENDS_OVER_SSH = Ends(here="127.0.0.1", there="127.0.0.1", port=22)
+"""Machines over SSH are on loopback, as emulated Macs are."""
 
 
 class SimConnection(Connection):
@@ -254,12 +258,21 @@ class SimMachines(LocalMachines):
     """The machines of the world, as one controller reaches them."""
 
     def __init__(self, world: World, process: Process) -> None:
-        super().__init__()
+        super().__init__(self._made)
         self.world = world
         self.process = process
+        self._reached: Mapping[NodeName, Access] = {}
 
     def reach(self, accesses: Mapping[NodeName, Access]) -> None:
-        """Every machine is reached in one way."""
+        """Every agent is reached in one way, and the gateways of machines over SSH as they are."""
+        self._reached = dict(accesses)
+        super().reach(accesses)
+
+    def _made(self, name: NodeName) -> LocalNode:
+        machine = self.world.machines.get(name)
+        if machine is None or self._reached.get(name, LOCAL).ssh is None:
+            return nowhere(name)
+        return over_ssh(machine, self.process)
 
     async def stream(self, name: NodeName, socket: str) -> Stream:
         raise Unreachable(f"there is no way to {socket} of {name}")
@@ -277,6 +290,8 @@ class SimMachines(LocalMachines):
             await self.world.sleep(HELLO_SECONDS)
             raise Silent(f"no greeting within {HELLO_SECONDS:g} s")
         link = SimLink(self.world, self.process, agent)
+        if self._reached.get(name, LOCAL).ssh is not None:
+            link.ends = ENDS_OVER_SSH
         self.world.loop.call_soon(agent.agent.on_connected, link.line, context=agent.process.context)
         return link
 
@@ -372,6 +387,7 @@ class Controller:
         self.world = world
         self.number = number
         self.process = Process(f"controller #{number}")
+        self.process.context.run(PROGRAM.set, world.program)
         self.loop: Loop | None = None
         self.parts: Parts | None = None
         world.note(f"{self.process.name} starts")
@@ -402,11 +418,12 @@ class Controller:
         world.controller_ended(self)
 
     def _surroundings(self) -> Surroundings:
-        world = self.world
+        world, machines = self.world, SimMachines(self.world, self.process)
         return Surroundings(
             source=SimSource(world),
             routes=SimRoutes(world, self.process),
-            machines=SimMachines(world, self.process),
+            machines=machines,
+            gateways=gateways_of(world, self.process, machines.front),
             gateway=self._gateway,
             entropy=lambda: "entropy",
             clocks=Clocks(world.wall, world.awake, world.loop.time),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reconciler.inventory.gateways_on_nodes import KEEP_SECONDS
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -13,6 +15,11 @@ class Pace:
     resync_seconds: float
     home_poll_seconds: float
     probes_seconds: float
+
+    @property
+    def keep_seconds(self) -> float:
+        """Of a controller at the gateways of nodes."""
+        return KEEP_SECONDS * self.resync_seconds / BUSY.resync_seconds
 
 
 BUSY = Pace(1.0, 10.0, 2.0, 10.0)

@@ -17,7 +17,7 @@ import signal
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -41,6 +41,7 @@ from tests.worlds import TINY
 
 from .clients import Clients
 from .control import Controller, SimConnection, StoreFile
+from .fronts import program_of
 from .loop import Killed, Process, VirtualLoop
 from .machines import Machine
 from .net import LATENCY, SimLink
@@ -106,6 +107,12 @@ class World:
         self.links: list[SimLink] = []
         self.spoken: set[str] = set()
         self.commits: list[tuple[Manifest, ...]] = []
+        self.dress: Callable[[tuple[Manifest, ...]], tuple[Manifest, ...]] = tuple
+        """What every commit is made into: the same, or one with gateways on nodes."""
+        self.program = program_of(1)
+        """The program of gateways, in the version of the product that is installed."""
+        self.home: dict[str, bytes] = {}
+        """Files of controllers, by their names."""
         self.kept: str | None = None
         self.routes: Routes | None = None
         self.disk_full = False
@@ -139,6 +146,8 @@ class World:
         """Subject and class of what only a person can mend, as it turned out."""
         self.asked_before: Counter[tuple[str, str]] = Counter()
         """What a person was told before the last fault, by subject and class."""
+        self.failing_fronts: Counter[str] = Counter()
+        """How often something befell the gateway of each node for which a person may be asked, by subject."""
         self.ending: dict[str, str] = {}
         """What it came to."""
         self.clients: Clients | None = None
@@ -331,6 +340,7 @@ class World:
             loop.coalesce_seconds = self.coalesce_seconds
             parts.collector.resync_seconds = self.pace.resync_seconds
             parts.collector.probes_seconds = self.pace.probes_seconds
+            parts.gateways.keep_seconds = self.pace.keep_seconds
 
     def change_pace(self, pace: Pace) -> None:
         """For everybody, from now on."""
@@ -358,7 +368,7 @@ class World:
     def commit(self, manifests: Iterable[Manifest], hook_runs: bool = True) -> None:
         """A person pushes."""
         before = self.wanted()
-        self.commits.append(tuple(manifests))
+        self.commits.append(self.dress(tuple(manifests)))
         if len(self.commits) > 1:
             self.changed(f"commit r{len(self.commits)}")
         self.oracles.committed(before, self.wanted())
