@@ -146,7 +146,9 @@ def _nothing(
     """Return why there are no artifacts, and what to do."""
     if rank is not None and ranks:
         others = ", ".join(map(str, sorted(set(ranks))))
-        return f"rank {rank} of run {number} of job/{name} has no artifacts; those of ranks {others} are there"
+        return (
+            f"rank {rank} of run {number} of job/{name} has no artifacts; those of ranks {others} are there"
+        )
     of = f"run {number} of job/{name}" if number else f"job/{name}"
     run = None if isinstance(known, Refused) else known
     state = run["artifacts"] if run is not None else None
