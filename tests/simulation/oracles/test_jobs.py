@@ -125,6 +125,7 @@ def test_a_rank_beside_one_that_has_its_machine_to_itself(monkeypatch: pytest.Mo
 
 def test_more_attempts_than_the_limit_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ladder, "verdict", lambda job, run: None)
+    monkeypatch.setattr(ladder, "leaving", lambda view: None)
     story = replace(
         JOB_SCENARIOS["job-fails"], manifests=workers(small(1), train(backoffLimit=0, memory="1GiB"))
     )
