@@ -15,6 +15,13 @@ from reconciler.wire.admin import Get, ReadRankLog
 from tests.status.jobs import job
 
 NOW = 1_000.0
+TRAIN = """
+apiVersion: reconciler/v1alpha1
+kind: Job
+metadata: {name: train}
+spec:
+  program: {script: {command: [python, train.py]}}
+"""
 
 
 def answer(*runs: Run, group: GroupRecord | None = None, of: Job | None = None) -> dict[str, Any]:

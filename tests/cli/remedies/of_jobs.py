@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.state import Desired, Memory, Observed, Plan
 from reconciler.status import Snapshots, failed_runs
-from tests.cli.jobs import answer, answers
+from tests.cli.jobs import TRAIN, answer, answers
 from tests.cli.live import manifest
 from tests.status.jobs import failed, job, run, succeeded
 
@@ -15,13 +15,6 @@ from .bench import Bench
 from .scenes import Scene, Scenes, elsewhere, scripted
 
 SCENES = Scenes()
-TRAIN = """
-apiVersion: reconciler/v1alpha1
-kind: Job
-metadata: {name: train}
-spec:
-  program: {script: {command: [python, train.py]}}
-"""
 
 
 def _shown(bench: Bench, state: dict[str, Any], *words: str) -> Iterator[Scene]:

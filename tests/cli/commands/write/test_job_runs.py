@@ -10,23 +10,14 @@ import yaml
 
 from reconciler.source.git.repository import OPERATIONS, ClusterRepo
 from tests.cli.conftest import Cli, Controller, start_cluster
-from tests.cli.jobs import answer, answers
+from tests.cli.jobs import TRAIN, answer, answers
 from tests.status.jobs import failed, record, run, succeeded
-
-MANIFEST = """
-apiVersion: reconciler/v1alpha1
-kind: Job
-metadata: {name: NAME}
-spec:
-  program: {script: {command: [python, train.py]}}
-"""
 
 
 @pytest.fixture
 def jobs(cli: Cli, controller: Controller, home: Path, tmp_path: Path) -> Controller:
     """A cluster with two jobs; a controller that knows the runs of one."""
-    text = "---".join(MANIFEST.replace("NAME", name) for name in ("train", "other"))
-    (tmp_path / "jobs.yaml").write_text(text)
+    (tmp_path / "jobs.yaml").write_text(f"{TRAIN}---{TRAIN.replace('train', 'other')}")
     start_cluster(home, str(tmp_path / "jobs.yaml"))
     return controller
 
