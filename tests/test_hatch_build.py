@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -105,4 +106,12 @@ def test_the_package_in_a_wheel_states_the_version_of_the_wheel(tmp_path: Path) 
         names = wheel.namelist()
         assert names.count("reconciler/__init__.py") == 1
         assert f'__version__ = "{found[1]}"' in wheel.read("reconciler/__init__.py").decode()
-        assert [name for name in names if name.startswith("hatch_build")] == []
+        assert [name for name in names if "hatch_build" in name] == []
+
+
+def test_a_wheel_is_built_from_a_source_archive_as_well(tmp_path: Path) -> None:
+    wheels.hatchling("sdist", tmp_path, wheels.tree_of_version(tmp_path / "source", "0.3.0"))
+    with tarfile.open(tmp_path / "mlx_reconciler-0.3.0.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    made = wheels.build(tmp_path, tmp_path / "mlx_reconciler-0.3.0")
+    assert made.name == "mlx_reconciler-0.3.0-py3-none-any.whl"

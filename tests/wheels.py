@@ -26,8 +26,7 @@ BUILT_FROM = (
     "manifests",
     "examples/models/tiny",
     "schemas",
-    "packaging",
-    "hatch_build.py",
+    ".ci/hatch_build.py",
 )
 ITSELF = re.compile(r"^(mlx[-_])?reconciler$")
 
@@ -35,10 +34,14 @@ ITSELF = re.compile(r"^(mlx[-_])?reconciler$")
 def build(folder: Path, source: Path = ROOT) -> Path:
     """Build the product's wheel of a tree into ``folder``, and return its path."""
     before = set(folder.glob("*.whl"))
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    hatchling("wheel", folder, source)
     (made,) = set(folder.glob("*.whl")) - before
     return made
+
+
+def hatchling(target: str, folder: Path, source: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
 
 
 def of_this_version(folder: Path) -> Path:
@@ -54,7 +57,7 @@ def tree_of_version(folder: Path, version: str) -> Path:
         path, target = ROOT / name, folder / name
         if path.is_dir():
             shutil.copytree(path, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-        elif path.exists():
+        else:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
     information = f"Metadata-Version: 2.4\nName: mlx-reconciler\nVersion: {version}\n"

@@ -16,11 +16,11 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 STATED = "reconciler/__init__.py"
 BUILT_FROM = (
     "pyproject.toml",
-    "hatch_build.py",
+    ".ci/hatch_build.py",
     "reconciler",
     "manifests",
     "examples/models/tiny",
