@@ -65,6 +65,7 @@ CEILING_SECONDS = 1.2 * BACK_OFF_SECONDS_MAX
 WAITING_SECONDS: Mapping[WaitingFor, float] = {
     WaitingFor.SOURCE: 40.0,
     WaitingFor.STORE: 10.0,
+    WaitingFor.ROUTES: 40.0,
     WaitingFor.STEP: PROOF_SECONDS_MAX + 60.0,
     WaitingFor.AGENT: 120.0,
     WaitingFor.EXAMINED: 120.0,

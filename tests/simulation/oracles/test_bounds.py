@@ -135,5 +135,4 @@ def test_days_pass_in_which_nothing_is_done_and_no_clock_seems_to_have_a_gap() -
 def test_every_fault_and_every_reason_to_wait_has_its_bound() -> None:
     assert SERVICE_LOST_SECONDS.keys() >= KINDS.keys()
     had = {WaitingFor.RUNTIME, WaitingFor.WEIGHTS}  # by every simulated machine
-    bounded = set(WaitingFor) - had - {WaitingFor.ROUTES}  # no simulated machine has a gateway
-    assert WAITING_SECONDS.keys() == bounded
+    assert WAITING_SECONDS.keys() == set(WaitingFor) - had
