@@ -166,9 +166,9 @@ def test_processes_run_on_all_machines_without_ssh(
     ranks = spread(launchers, machines, "sh", "-c", say, secrets={"TOKEN": "s3cret"}, processes=2)
 
     assert [rank.end() for rank in ranks] == [0, 0], [rank.text for rank in ranks]
-    assert sorted(ranks[0].text.splitlines()) == [
-        f"{number} on machine-{number // 2} has s3cret" for number in range(4)
-    ]
+    # Open MPI warns where the process that it starts is another program before it has a group of its own.
+    said = [line for line in ranks[0].text.splitlines() if "plm:rsh: Warning: setpgid" not in line]
+    assert sorted(said) == [f"{number} on machine-{number // 2} has s3cret" for number in range(4)]
 
 
 @pytest.mark.parametrize("how", ["rank 0 is asked to end", "rank 1 is killed", "rank 0 is killed"])
