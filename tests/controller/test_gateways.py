@@ -102,7 +102,7 @@ async def test_it_starts_gets_new_routes_at_once_and_ends(controlled: Controlled
     await eventually(lambda: controlled.remembered.read_text() == "[]")
     assert front.did[3:] == ["remove", "TERM", "CONT"]
     await eventually(lambda: controlled.parts.gateways.seen == {})
-    assert controlled.reasons() == ["GatewayStarted", "GatewayStopped"]
+    await eventually(lambda: controlled.reasons() == ["GatewayStarted", "GatewayStopped"])
 
 
 async def test_a_gateway_that_dies_is_seen_in_the_plan_and_started_again(
