@@ -33,12 +33,12 @@ from reconciler.state import (
     ForgetAgent,
     ForgetRank,
     FreeTransport,
-    FrontObservation,
     GatewayObservation,
     GroupRecord,
     Leaving,
     MachineFacts,
     Memory,
+    NodeGatewayObservation,
     NodeName,
     NodeObservation,
     ObjectKey,
@@ -285,7 +285,7 @@ class World:
     """What the controller starts on nodes."""
     agent_files: dict[NodeName, str] = field(default_factory=dict)
     """What runs there."""
-    gateways_on_nodes: dict[NodeName, FrontObservation] = field(default_factory=dict)
+    gateways_on_nodes: dict[NodeName, NodeGatewayObservation] = field(default_factory=dict)
     """The gateways of nodes, as they are seen. They obey nothing."""
     gateways: GatewaysInForce = field(default_factory=GatewaysInForce)
 

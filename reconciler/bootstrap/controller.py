@@ -96,7 +96,7 @@ async def _control(home: Home, watch: Path | None, identity: FileIdentity) -> No
         machines = machines_of(home)
         stack.push_async_callback(machines.close)
         probe = GatewayProbe(lambda: observe_gateway(home.gateway, home.prompts, home.usage))
-        gateways = Gateways(machines.front, home.fronts, home.gateway_key)
+        gateways = Gateways(machines.gateway, home.gateways_on_nodes, home.gateway_key)
         loop, parts = compose(_surroundings(home, source, machines, probe, gateways), store)
         parts.lease.identity = (identity, *store.identities)
         stack.push_async_callback(parts.collector.close)
@@ -160,7 +160,7 @@ def compose(around: Surroundings, store: Store) -> tuple[Loop, Parts]:
     )
     tools.runtimes.on_news = news
     publisher = Publisher(store, around.routes)
-    watcher = GatewaysOnNodes(gateways.front, news)
+    watcher = GatewaysOnNodes(gateways.on, news)
     gateways.watcher, publisher.routed = watcher, gateways.follow
 
     def watch_gateways() -> None:

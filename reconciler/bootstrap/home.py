@@ -70,7 +70,7 @@ class Home:
     """The gateway's file with figures of requests."""
     figures = _Within("figures")
     """The folder in which figures of the last hours survive a restart."""
-    fronts = _Within("fronts.json")
+    gateways_on_nodes = _Within("fronts.json")
     artifacts = _Within("artifacts")
     """The controller's file of the nodes that have their own gateway."""
     addresses = _Within("addresses.json")

@@ -20,7 +20,7 @@ from reconciler.serving.listener import Listener as Server
 from reconciler.serving.listener import end_overdue
 from reconciler.serving.objections import Objection, body_too_slow
 from reconciler.serving.protocol import answer
-from reconciler.wire.front import Tls
+from reconciler.wire.gateway import Tls
 
 LIMITS = ConnectionLimits(
     in_all=1000, of_one=1000, leaving=16, head_seconds=15.0, idle_seconds=15.0, unread_end_seconds=30.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.resources.gateway import CONSOLE_LISTEN
-from reconciler.wire.front import Tls
+from reconciler.wire.gateway import Tls
 from reconciler.wire.objects import ConsoleSpec
 
 from .snapshot import Snapshot

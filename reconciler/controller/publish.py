@@ -17,7 +17,7 @@ from reconciler.state.reports.status import Event, ObjectStatus
 from reconciler.state.slices import Slices
 from reconciler.status import Snapshots
 from reconciler.store import Store
-from reconciler.wire.front import HookSecret
+from reconciler.wire.gateway import HookSecret
 from reconciler.wire.generation import Route, Routes
 
 from .incident_log import IncidentLog

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Protocol
 
 from reconciler.errors import Refused, Unwritable
-from reconciler.remote.nodes.front import FrontFiles, GatewayState
+from reconciler.remote.nodes.gateway import GatewayFiles, GatewayState
 from reconciler.remote.runtime.gateway_file import gateway_file
-from reconciler.state import FrontObservation, NodeName
+from reconciler.state import NodeGatewayObservation, NodeName
 from reconciler.state.machine.gateways import GatewaysInForce
 from reconciler.wire.codec import to_wire
 from reconciler.wire.generation import Backend, Routes
 
 
-class Front(Protocol):
-    """The gateway of one machine, as ``remote.nodes.front.Front``."""
+class NodeGateway(Protocol):
+    """The gateway of one machine, as ``remote.nodes.gateway.NodeGateway``."""
 
     async def look(self) -> GatewayState: ...
-    async def send(self, files: FrontFiles) -> None: ...
+    async def send(self, files: GatewayFiles) -> None: ...
     async def start(self) -> None: ...
     async def signal(self, *names: str) -> None: ...
     async def remove_files(self) -> None: ...
@@ -31,30 +31,30 @@ class Front(Protocol):
 class Watcher(Protocol):
     """Looks at gateways, as ``inventory.GatewaysOnNodes``."""
 
-    async def look(self, name: NodeName, again: bool = False) -> FrontObservation: ...
+    async def look(self, name: NodeName, again: bool = False) -> NodeGatewayObservation: ...
 
 
-def _nowhere(name: NodeName) -> Front:
+def _nowhere(name: NodeName) -> NodeGateway:
     raise Refused("SameMachine", f"no gateway can be on {name}")
 
 
 class _Unwatched:
-    async def look(self, name: NodeName, again: bool = False) -> FrontObservation:
-        return FrontObservation(name, reached=False, problem="nothing looks at it")
+    async def look(self, name: NodeName, again: bool = False) -> NodeGatewayObservation:
+        return NodeGatewayObservation(name, reached=False, problem="nothing looks at it")
 
 
 class Gateways:
-    """``front`` returns the gateway of a node, and raises as ``MachinePool.front``."""
+    """``on`` returns the gateway of a node, and raises as ``MachinePool.gateway``."""
 
     def __init__(
         self,
-        front: Callable[[NodeName], Front] = _nowhere,
+        on: Callable[[NodeName], NodeGateway] = _nowhere,
         remembered: Path | None = None,
         key: Path | None = None,
     ) -> None:
         """``remembered``: the file of the nodes that have one. ``key``: the private key for ranks on other machines;
         its neighbours are those for jump hosts."""
-        self.front = front
+        self.on = on
         self.watcher: Watcher = _Unwatched()
         """Looks at gateways for the steps."""
         self.on_news: Callable[[], None] = lambda: None
@@ -66,7 +66,7 @@ class Gateways:
         self._key_names: set[str] = set()
         """The keys for jump hosts that these routes name."""
         self._keys: Mapping[str, bytes] = {}
-        self._files: Mapping[NodeName, FrontFiles] = {}
+        self._files: Mapping[NodeName, GatewayFiles] = {}
         self._digests: Mapping[NodeName, str] | None = None
 
     def follow(self, routes: Routes) -> None:
@@ -92,7 +92,7 @@ class Gateways:
         """Return the nodes whose gateways have to be looked at."""
         return frozenset(self._remembered | self._files.keys())
 
-    def files(self, name: NodeName) -> FrontFiles:
+    def files(self, name: NodeName) -> GatewayFiles:
         """Return the routes and keys of a node's gateway. Raises ``Refused`` if it is not to have one any more."""
         if name not in self._files:
             raise Refused("NotWanted", f"the routes in force name no gateway on {name}")
@@ -125,7 +125,7 @@ class Gateways:
         self._key_names = {machine.key for machine in machines if machine and machine.key}
         self._keys = self._read_keys() if routes.nodes else {}
         self._files = {
-            name: FrontFiles(json.dumps(to_wire(routes_for(name, routes))).encode(), self._keys)
+            name: GatewayFiles(json.dumps(to_wire(routes_for(name, routes))).encode(), self._keys)
             for name in map(NodeName, routes.nodes)
         }
         self._digests = {name: files.digest for name, files in self._files.items()}

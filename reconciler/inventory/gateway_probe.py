@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from reconciler.state import FrontDoor, GatewayObservation
+from reconciler.state import GatewayAnswer, GatewayObservation
 
 ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 5.0
@@ -34,7 +34,7 @@ class GatewayProbe:
     def __init__(self, observe: Callable[[], GatewayObservation | None]) -> None:
         self._observe = observe
         self._asked: Asked | None = None
-        self._door: FrontDoor | None = None
+        self._door: GatewayAnswer | None = None
         self._changed = asyncio.Event()
 
     def __call__(self) -> GatewayObservation | None:
@@ -69,7 +69,7 @@ def _which(seen: GatewayObservation) -> Asked:
     return seen.pid, seen.endpoint
 
 
-async def ask(endpoint: str) -> FrontDoor:
+async def ask(endpoint: str) -> GatewayAnswer:
     """Ask the gateway at ``endpoint`` (``http://127.0.0.1:8400/v1``) over a separate connection.
 
     It does not check the certificate, which has no such address: it asks any process that has this port of this
@@ -82,11 +82,11 @@ async def ask(endpoint: str) -> FrontDoor:
             answer = await _get(url.hostname or "", url.port or 80, url.netloc, sealed)
         return _door(answer)
     except TimeoutError:
-        return FrontDoor(False, problem=f"no answer within {ANSWER_SECONDS:g} s")
+        return GatewayAnswer(False, problem=f"no answer within {ANSWER_SECONDS:g} s")
     except OSError as error:
-        return FrontDoor(False, problem=f"no answer: {error or type(error).__name__}")
+        return GatewayAnswer(False, problem=f"no answer: {error or type(error).__name__}")
     except ValueError:
-        return FrontDoor(False, problem="what answers there is no gateway")
+        return GatewayAnswer(False, problem="what answers there is no gateway")
 
 
 def _any_certificate() -> ssl.SSLContext:
@@ -110,7 +110,7 @@ async def _get(host: str, port: int, authority: str, sealed: ssl.SSLContext | No
         writer.close()
 
 
-def _door(answer: bytes) -> FrontDoor:
+def _door(answer: bytes) -> GatewayAnswer:
     """Return the contents of an HTTP answer. Raises ``ValueError`` for an answer that no gateway gives."""
     head, _, body = answer.partition(b"\r\n\r\n")
     status = head.split(b" ", 2)[1:2]
@@ -118,10 +118,10 @@ def _door(answer: bytes) -> FrontDoor:
     if not isinstance(said, dict) or status not in ([b"200"], [b"503"]):
         raise ValueError("no answer of a gateway")
     if status == [b"200"]:
-        return FrontDoor(True)
+        return GatewayAnswer(True)
     models = said.get("models")
     if not isinstance(models, dict):
-        return FrontDoor(False, problem="it refuses connections: it has as many as it may have")
+        return GatewayAnswer(False, problem="it refuses connections: it has as many as it may have")
     if said.get("status") == "stopping":
-        return FrontDoor(False, problem="it is being stopped")
-    return FrontDoor(False, tuple(sorted(map(str, models))))
+        return GatewayAnswer(False, problem="it is being stopped")
+    return GatewayAnswer(False, tuple(sorted(map(str, models))))

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from reconciler.errors import Refused, Unreachable
-from reconciler.remote.nodes.front import GatewayState, digest_of_files
-from reconciler.state import FrontObservation, GatewayProcess, NodeName
+from reconciler.remote.nodes.gateway import GatewayState, digest_of_files
+from reconciler.state import GatewayProcess, NodeGatewayObservation, NodeName
 
 from .service_files import limits_of
 
@@ -25,8 +25,8 @@ AGAIN_SECONDS = 0.5
 """Time after which a gateway that has got new routes is looked at again: it uses them by then."""
 
 
-class Front(Protocol):
-    """The gateway of one machine, as ``remote.nodes.front.Front``."""
+class NodeGateway(Protocol):
+    """The gateway of one machine, as ``remote.nodes.gateway.NodeGateway``."""
 
     async def look(self) -> GatewayState: ...
 
@@ -45,15 +45,15 @@ class _Watch:
 
 
 class GatewaysOnNodes:
-    """``front`` returns the gateway of a node, and raises as ``MachinePool.front``. ``changed`` is called after each
+    """``on`` returns the gateway of a node, and raises as ``MachinePool.gateway``. ``changed`` is called after each
     look that has found something new."""
 
-    def __init__(self, front: Callable[[NodeName], Front], changed: Callable[[], None]) -> None:
-        self._front = front
+    def __init__(self, on: Callable[[NodeName], NodeGateway], changed: Callable[[], None]) -> None:
+        self._on = on
         self._changed = changed
         self.keep_seconds = KEEP_SECONDS
         self._watches: dict[NodeName, _Watch] = {}
-        self._seen: dict[NodeName, FrontObservation] = {}
+        self._seen: dict[NodeName, NodeGatewayObservation] = {}
 
     def watch(self, names: frozenset[NodeName]) -> None:
         """Watch exactly these nodes."""
@@ -67,11 +67,11 @@ class GatewaysOnNodes:
                 task.cancel()
 
     @property
-    def seen(self) -> Mapping[NodeName, FrontObservation]:
+    def seen(self) -> Mapping[NodeName, NodeGatewayObservation]:
         """Return the last looks, in the order of names; a gateway that was not looked at yet is left out."""
         return dict(sorted(self._seen.items()))
 
-    async def look(self, name: NodeName, again: bool = False) -> FrontObservation:
+    async def look(self, name: NodeName, again: bool = False) -> NodeGatewayObservation:
         """Look at a gateway now, and ``again`` soon. Return the newest observation. Raises nothing."""
         watch = self._watches.get(name) or _Watch()
         seen = await self._look(name, watch)
@@ -114,11 +114,11 @@ class GatewaysOnNodes:
             except TimeoutError:
                 pass
 
-    async def _look(self, name: NodeName, watch: _Watch) -> FrontObservation:
+    async def _look(self, name: NodeName, watch: _Watch) -> NodeGatewayObservation:
         async with watch.looking:
-            before = self._seen.get(name, FrontObservation(name))
+            before = self._seen.get(name, NodeGatewayObservation(name))
             try:
-                seen = _observation(name, await self._front(name).look())
+                seen = _observation(name, await self._on(name).look())
                 seen = self._counted(seen, before, watch)
             except (Unreachable, Refused, OSError) as error:
                 seen = replace(before, reached=False, problem=str(error))
@@ -128,7 +128,9 @@ class GatewaysOnNodes:
                     self._changed()
             return seen
 
-    def _counted(self, seen: FrontObservation, before: FrontObservation, watch: _Watch) -> FrontObservation:
+    def _counted(
+        self, seen: NodeGatewayObservation, before: NodeGatewayObservation, watch: _Watch
+    ) -> NodeGatewayObservation:
         """Add for how long it has been failing, without the time in which it was out of sight."""
         if seen.serves:
             watch.failing_since = None
@@ -139,8 +141,8 @@ class GatewaysOnNodes:
         return replace(seen, failing_seconds=now - watch.failing_since)
 
 
-def _observation(name: NodeName, state: GatewayState) -> FrontObservation:
-    found = FrontObservation(name, files=digest_of_files(state.files), process=GatewayProcess.GONE)
+def _observation(name: NodeName, state: GatewayState) -> NodeGatewayObservation:
+    found = NodeGatewayObservation(name, files=digest_of_files(state.files), process=GatewayProcess.GONE)
     if state.pid is not None:
         process = GatewayProcess.STOPPED if state.stopped else GatewayProcess.RUNNING
         found = replace(found, pid=state.pid, process=process, program=state.program)
@@ -150,7 +152,7 @@ def _observation(name: NodeName, state: GatewayState) -> FrontObservation:
         return replace(found, problem="what runs there says nothing of itself that can be read")
 
 
-def _with_words(found: FrontObservation, state: GatewayState) -> FrontObservation:
+def _with_words(found: NodeGatewayObservation, state: GatewayState) -> NodeGatewayObservation:
     """Add what the gateway says of itself. Raises ``KeyError``, ``TypeError`` or ``ValueError`` if it cannot be read."""
     said = state.said
     if state.pid is None:

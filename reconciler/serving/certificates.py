@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from reconciler.errors import Invalid
-from reconciler.wire.front import Tls
+from reconciler.wire.gateway import Tls
 
 log = logging.getLogger(__name__)
 

@@ -222,7 +222,7 @@ def _blame(rank: ObservedRank) -> tuple[int, float, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class FrontDoor:
+class GatewayAnswer:
     """The gateway's answer to a client that asks at its own address whether it is ready."""
 
     ready: bool
@@ -269,7 +269,7 @@ class GatewayProcess(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class FrontObservation:
+class NodeGatewayObservation:
     """A gateway on another machine, as the controller last reached it."""
 
     node: NodeName
@@ -323,7 +323,7 @@ class GatewayObservation:
     instead."""
     certificate: ServedCertificate | None = None
     """None where it speaks plain HTTP."""
-    door: FrontDoor | None = None
+    door: GatewayAnswer | None = None
     """None if it was not asked yet."""
     usage: tuple[KeyUsage, ...] = ()
     limits: LimitsObservation | None = None
@@ -347,7 +347,7 @@ class Observed:
     nodes: Mapping[NodeName, NodeObservation] = field(default_factory=dict)
     gateway: GatewayObservation | None = None
     """The gateway of the controller's own machine."""
-    gateways_on_nodes: Mapping[NodeName, FrontObservation] = field(default_factory=dict)
+    gateways_on_nodes: Mapping[NodeName, NodeGatewayObservation] = field(default_factory=dict)
     """The gateways on other machines, in the order of the names of their nodes."""
 
     def ranks(self) -> tuple[ObservedRank, ...]:

@@ -9,10 +9,10 @@ from reconciler.resources import Gateway, Manifest
 from reconciler.resources import gateway as resources
 from reconciler.resources.api_key import ApiKey
 from reconciler.resources.gateway import GatewayAccessLog
-from reconciler.state import FrontObservation, NodeName
-from reconciler.state.fronts import fronts_without_way, unknown_fronts
+from reconciler.state import NodeGatewayObservation, NodeName
+from reconciler.state.gateways_on_nodes import nodes_without_gateway, ranks_out_of_reach
 from reconciler.wire import objects
-from reconciler.wire.front import AccessLog, LimitsStore, Tls
+from reconciler.wire.gateway import AccessLog, LimitsStore, Tls
 from reconciler.wire.generation import Routes
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, digest_of
 
@@ -54,12 +54,12 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     lacks = [f"on {each.node}: {each.problem}" for each in others if each.problem]
     wanted, nodes = snapshots.desired.gateway, snapshots.desired.nodes
     if wanted is not None:
-        lacks += [*unknown_fronts(wanted, nodes), *fronts_without_way(wanted, nodes)]
+        lacks += [*nodes_without_gateway(wanted, nodes), *ranks_out_of_reach(wanted, nodes)]
     message = "; ".join(part for part in (gateway.endpoint, gateway.shortage, *lacks) if part)
     return Readiness(True, "Listening", message, extra)
 
 
-def _other(seen: FrontObservation) -> objects.Front:
+def _other(seen: NodeGatewayObservation) -> objects.NodeGateway:
     return {
         "node": seen.node,
         "listen": seen.listen,

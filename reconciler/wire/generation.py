@@ -12,7 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, message, vocabulary
 from .form import FREE, Form
-from .front import AccessLog, HookSecret, LimitsStore, Tls
+from .gateway import AccessLog, HookSecret, LimitsStore, Tls
 from .keys import AccessKey
 from .launch import MAX_STALL_SECONDS
 from .measuring import Measure, Measured

@@ -395,7 +395,7 @@ class CountedLimits(TypedDict):
     problem: str | None
 
 
-class Front(TypedDict):
+class NodeGateway(TypedDict):
     """A gateway on a node."""
 
     node: str
@@ -414,7 +414,7 @@ class GatewayFields(TypedDict, total=False):
     pid: int | None
     certificate: Certificate | None
     limits: CountedLimits | None
-    others: list[Front]
+    others: list[NodeGateway]
 
 
 class GatewayStatus(Status, GatewayFields):

@@ -33,7 +33,7 @@ from reconciler.state import (
     Attempt,
     Cause,
     Ends,
-    FrontDoor,
+    GatewayAnswer,
     GatewayObservation,
     GroupRecord,
     NodeName,
@@ -135,7 +135,7 @@ def composed(
         source=DirectorySource(folder / "manifests"),
         routes=RoutesFile(folder / "routes.json"),
         machines=LocalMachines(dial=dial, **machines),
-        gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1", door=FrontDoor(True)),
+        gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1", door=GatewayAnswer(True)),
         entropy=lambda: "entropy",
         clocks=Clocks(time.time, time.monotonic, time.monotonic),
     )

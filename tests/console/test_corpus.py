@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.console.listener import Listener
-from reconciler.wire.front import Tls
+from reconciler.wire.gateway import Tls
 from tests.certificates import made as made_certificate
 from tests.gateway.http.corpus import CORPUS, Endpoint, Entry
 from tests.gateway.http.replay import Line

@@ -22,7 +22,7 @@ from reconciler.console.app import build_app
 from reconciler.console.listener import LIMITS, Listener
 from reconciler.serving.addresses import bind
 from reconciler.serving.limiter import ConnectionLimits, Stage
-from reconciler.wire.front import Tls
+from reconciler.wire.gateway import Tls
 from tests.certificates import made as made_certificate
 from tests.ports import free_port
 

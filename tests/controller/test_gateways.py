@@ -46,7 +46,7 @@ class Controlled:
         self.manifests.write_text(MANIFESTS)
         self.remembered = folder / "fronts.json"
         self.store = Store(folder / "store.db")
-        self.front = Double()
+        self.gateway = Double()
         self.loop, self.parts = compose(
             Surroundings(
                 source=DirectorySource(self.manifests.parent),
@@ -55,7 +55,7 @@ class Controlled:
                 gateway=lambda: GatewayObservation(1, "http://127.0.0.1:8400/v1"),
                 entropy=lambda: "entropy",
                 clocks=Clocks(time.time, loop_time, loop_time),
-                gateways=Gateways(lambda name: self.front, self.remembered, folder / "gateway"),
+                gateways=Gateways(lambda name: self.gateway, self.remembered, folder / "gateway"),
             ),
             self.store,
         )
@@ -91,16 +91,16 @@ async def controlled(tmp_path: Path) -> AsyncIterator[Controlled]:
 
 
 async def test_it_starts_gets_new_routes_at_once_and_ends(controlled: Controlled) -> None:
-    front = controlled.front
-    await eventually(lambda: front.did == ["send", "start"])
+    gateway = controlled.gateway
+    await eventually(lambda: gateway.did == ["send", "start"])
     assert controlled.remembered.read_text() == '["b"]'
     controlled.write("hold: 60s", "hold: 61s")
-    await eventually(lambda: front.did == ["send", "start", "send"])
+    await eventually(lambda: gateway.did == ["send", "start", "send"])
     written_at = controlled.parts.around.routes.path.stat().st_mtime
-    assert front.sent_at - written_at < 1.0
+    assert gateway.sent_at - written_at < 1.0
     controlled.write("nodes: [b]", "nodes: []")
     await eventually(lambda: controlled.remembered.read_text() == "[]")
-    assert front.did[3:] == ["remove", "TERM", "CONT"]
+    assert gateway.did[3:] == ["remove", "TERM", "CONT"]
     await eventually(lambda: controlled.parts.gateways.seen == {})
     await eventually(lambda: controlled.reasons() == ["GatewayStarted", "GatewayStopped"])
 
@@ -108,18 +108,18 @@ async def test_it_starts_gets_new_routes_at_once_and_ends(controlled: Controlled
 async def test_a_gateway_that_dies_is_seen_in_the_plan_and_started_again(
     controlled: Controlled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    front = controlled.front
-    await eventually(lambda: front.did == ["send", "start"])
+    gateway = controlled.gateway
+    await eventually(lambda: gateway.did == ["send", "start"])
     await controlled.parts.gateways.look(NodeName("b"))
-    front.starts = False
-    await front.signal("KILL")
+    gateway.starts = False
+    await gateway.signal("KILL")
     await controlled.parts.gateways.look(NodeName("b"))
-    await eventually(lambda: front.did[-1] == "start")
+    await eventually(lambda: gateway.did[-1] == "start")
     assert "gateway-on/b" in controlled.parts.executor.in_flight
     decided = await controlled.loop.preview()
     assert [each.text for each in decided.waiting if "gateway" in each.text] == [
         "the gateway on b: something is being done about it"
     ]
-    front.starts = True
-    await front.start()
+    gateway.starts = True
+    await gateway.start()
     await eventually(lambda: controlled.parts.gateways.seen[NodeName("b")].serves)

@@ -16,9 +16,9 @@ from reconciler import status
 from reconciler.resources import KINDS
 from reconciler.source.yaml.documents import load
 from reconciler.state import (
-    FrontObservation,
     GatewayObservation,
     LimitsObservation,
+    NodeGatewayObservation,
     NodeName,
     ServedCertificate,
 )
@@ -135,7 +135,7 @@ def test_the_status_of_each_kind_is_documented_completely() -> None:
             certificate=CERTIFICATE,
             limits=LimitsObservation(2),
         ),
-        {NodeName("b"): FrontObservation(NodeName("b"))},
+        {NodeName("b"): NodeGatewayObservation(NodeName("b"))},
     )
     snapshots = Snapshots(world.desired(), seen, world.memory(), world.plan(), world.now)
     for key, found in status.statuses(snapshots, {}).items():

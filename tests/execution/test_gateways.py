@@ -18,12 +18,12 @@ from reconciler.execution import Tools
 from reconciler.execution.gateways import Gateways, routes_for
 from reconciler.execution.handlers import carry_out, gateways
 from reconciler.inventory import GatewaysOnNodes
-from reconciler.remote.nodes.front import FrontFiles, GatewayState
+from reconciler.remote.nodes.gateway import GatewayFiles, GatewayState
 from reconciler.remote.runtime.gateway_file import gateway_file
 from reconciler.state import (
     ContinueGateway,
-    FrontObservation,
     GatewayProcess,
+    NodeGatewayObservation,
     NodeName,
     ReplaceGateway,
     SendRoutes,
@@ -31,7 +31,7 @@ from reconciler.state import (
     StopGateway,
 )
 from reconciler.state.identity import ObjectKey
-from reconciler.wire.front import HookSecret
+from reconciler.wire.gateway import HookSecret
 from reconciler.wire.generation import Backend, Machine, Route, Routes
 from tests.machines import LocalMachines
 
@@ -67,7 +67,7 @@ class Double:
             raise Unreachable("no route to host")
         return self.state
 
-    async def send(self, files: FrontFiles) -> None:
+    async def send(self, files: GatewayFiles) -> None:
         self.did.append("send")
         self.sent_at = time.time()
         sums = {path: sha256(content).hexdigest() for path, content in files.contents.items()}
@@ -100,8 +100,8 @@ class Bed:
         self.key.parent.mkdir()
         self.key.write_bytes(b"secret")
         self.double = Double()
-        self.gateways = Gateways(self._front, self.path, self.key)
-        self.watch = GatewaysOnNodes(self._front, lambda: None)
+        self.gateways = Gateways(self._gateway, self.path, self.key)
+        self.watch = GatewaysOnNodes(self._gateway, lambda: None)
         self.gateways.watcher = self.watch
         self.gateways.on_news = lambda: self.watch.watch(self.gateways.names)
         self.tools = Tools(
@@ -109,7 +109,7 @@ class Bed:
         )
         self.refuses = False
 
-    def _front(self, name: NodeName) -> Double:
+    def _gateway(self, name: NodeName) -> Double:
         if self.refuses:
             raise Refused("SameMachine", "it is no node over SSH")
         return self.double
@@ -118,7 +118,7 @@ class Bed:
         return sorted(json.loads(self.path.read_text())) if self.path.exists() else []
 
     @property
-    def seen(self) -> FrontObservation:
+    def seen(self) -> NodeGatewayObservation:
         return self.watch.seen[A]
 
 
@@ -278,4 +278,4 @@ async def test_one_on_a_machine_that_is_no_longer_reached_is_only_forgotten(bed:
 async def test_by_default_no_node_can_have_a_gateway() -> None:
     assert not (await Gateways().watcher.look(A)).reached
     with pytest.raises(Refused):
-        Gateways().front(A)
+        Gateways().on(A)

@@ -21,7 +21,7 @@ from reconciler.inventory.gateway_probe import ask
 from reconciler.services.lock import Lock
 from reconciler.serving.limiter import ConnectionLimiter, ConnectionLimits
 from reconciler.wire.file_identity import FileIdentity
-from reconciler.wire.front import Tls
+from reconciler.wire.gateway import Tls
 from reconciler.wire.generation import Backend, Route, Routes
 from reconciler.wire.keys import AccessKey, SecretHash, digest_of, hash_of
 from tests.certificates import made

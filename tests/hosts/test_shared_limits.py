@@ -17,12 +17,12 @@ import aiohttp
 import pytest
 from valkey.asyncio import Valkey
 
-from reconciler.wire.front import LimitsStore
+from reconciler.wire.gateway import LimitsStore
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, hash_of
 from tests.gateway.keys.shared.redis import RedisServer
 from tests.gateway.rank_double import PROMPT, Turn, eventually
 
-from .fronts import WORDS, Gateways, gateways
+from .node_gateways import WORDS, Gateways, gateways
 
 pytestmark = [pytest.mark.timeout(200), pytest.mark.second_tier, pytest.mark.needs("redis-server")]
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.gateway.rank_double import eventually, told
 
-from .fronts import WORDS, answer, gateways
+from .node_gateways import WORDS, answer, gateways
 
 pytestmark = [pytest.mark.timeout(200), pytest.mark.second_tier]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from reconciler.resources import Node
 from reconciler.state import (
-    FrontObservation,
     GatewayProcess,
+    NodeGatewayObservation,
     NodeName,
     Outcome,
     RefusedBecause,
@@ -24,10 +24,10 @@ from tests.worlds import World, gateway, manifest
 
 B, C = NodeName("b"), NodeName("c")
 KEY = ObjectKey("Gateway", "main")
-GOOD = FrontObservation(
+GOOD = NodeGatewayObservation(
     B, "0.0.0.0:8400", 7, process=GatewayProcess.RUNNING, program="gateway-1.pyz", files="digest"
 )
-DEAD = FrontObservation(B, problem="it does not run: oh", process=GatewayProcess.GONE, files="digest")
+DEAD = NodeGatewayObservation(B, problem="it does not run: oh", process=GatewayProcess.GONE, files="digest")
 
 
 def of(*names: NodeName) -> Log:
@@ -39,7 +39,7 @@ def of(*names: NodeName) -> Log:
     return log
 
 
-def see(log: Log, seconds: float, *seen: FrontObservation) -> None:
+def see(log: Log, seconds: float, *seen: NodeGatewayObservation) -> None:
     """Passes for so many seconds, in which the gateways that fail do so for longer and longer."""
     began = log.world.now
     while True:

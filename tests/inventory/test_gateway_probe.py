@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler.inventory import GatewayProbe, gateway_probe
-from reconciler.state import FrontDoor, GatewayObservation
+from reconciler.state import GatewayAnswer, GatewayObservation
 from tests.agent.bench import until
 
 
@@ -41,27 +41,27 @@ def http(status: int, body: str) -> bytes:
 @pytest.mark.parametrize(
     ("answer", "door"),
     [
-        (http(200, '{"status": "ready", "models": {"llama": 1}}'), FrontDoor(True)),
+        (http(200, '{"status": "ready", "models": {"llama": 1}}'), GatewayAnswer(True)),
         (
             http(503, '{"status": "no group is connected", "models": {"qwen": 0, "llama": 0}}'),
-            FrontDoor(False, ("llama", "qwen")),
+            GatewayAnswer(False, ("llama", "qwen")),
         ),
-        (http(503, '{"status": "no group is connected", "models": {}}'), FrontDoor(False)),
+        (http(503, '{"status": "no group is connected", "models": {}}'), GatewayAnswer(False)),
         (
             http(503, '{"status": "stopping", "models": {"llama": 1}}'),
-            FrontDoor(False, (), "it is being stopped"),
+            GatewayAnswer(False, (), "it is being stopped"),
         ),
         (
             http(503, '{"error": {"code": "too_many_connections"}}'),
-            FrontDoor(False, (), "it refuses connections: it has as many as it may have"),
+            GatewayAnswer(False, (), "it refuses connections: it has as many as it may have"),
         ),
-        (http(200, "hello"), FrontDoor(False, (), "what answers there is no gateway")),
-        (http(404, "{}"), FrontDoor(False, (), "what answers there is no gateway")),
-        (b"SSH-2.0-OpenSSH_9.9\r\n", FrontDoor(False, (), "what answers there is no gateway")),
-        (b"", FrontDoor(False, (), "no answer: it closed the connection")),
+        (http(200, "hello"), GatewayAnswer(False, (), "what answers there is no gateway")),
+        (http(404, "{}"), GatewayAnswer(False, (), "what answers there is no gateway")),
+        (b"SSH-2.0-OpenSSH_9.9\r\n", GatewayAnswer(False, (), "what answers there is no gateway")),
+        (b"", GatewayAnswer(False, (), "no answer: it closed the connection")),
     ],
 )
-async def test_each_answer_means_something(answer: bytes, door: FrontDoor) -> None:
+async def test_each_answer_means_something(answer: bytes, door: GatewayAnswer) -> None:
     async with server(answer) as endpoint:
         assert await gateway_probe.ask(endpoint) == door
 
@@ -69,7 +69,7 @@ async def test_each_answer_means_something(answer: bytes, door: FrontDoor) -> No
 async def test_no_answer_in_time_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_probe, "ANSWER_SECONDS", 0.05)
     async with server(None) as endpoint:
-        assert await gateway_probe.ask(endpoint) == FrontDoor(False, (), "no answer within 0.05 s")
+        assert await gateway_probe.ask(endpoint) == GatewayAnswer(False, (), "no answer within 0.05 s")
     assert "no answer: " in (await gateway_probe.ask(endpoint)).problem
 
 
@@ -88,7 +88,7 @@ async def test_an_answer_belongs_to_the_gateway_that_gave_it() -> None:
                 if now is not None and now.door is not None:
                     break
                 await asyncio.sleep(0.001)
-            assert now == GatewayObservation(pid, endpoint, door=FrontDoor(True))
+            assert now == GatewayObservation(pid, endpoint, door=GatewayAnswer(True))
         seen[0] = GatewayObservation(8, None, "taken")
         assert probe() == GatewayObservation(8, None, "taken")
         asking.cancel()
@@ -98,10 +98,10 @@ async def test_a_gateway_that_is_not_ready_is_asked_again_soon(monkeypatch: pyte
     """Whoever waits for a group sees that the gateway is connected to it."""
     monkeypatch.setattr(gateway_probe, "AGAIN_SECONDS", 3600.0)
     monkeypatch.setattr(gateway_probe, "UNREADY_SECONDS", 0.01)
-    doors = [FrontDoor(False, ("llama",)), FrontDoor(False, problem="no answer"), FrontDoor(True)]
+    doors = [GatewayAnswer(False, ("llama",)), GatewayAnswer(False, problem="no answer"), GatewayAnswer(True)]
     left = iter(doors)
 
-    async def ask(endpoint: str) -> FrontDoor:
+    async def ask(endpoint: str) -> GatewayAnswer:
         return next(left)
 
     monkeypatch.setattr(gateway_probe, "ask", ask)
@@ -109,5 +109,5 @@ async def test_a_gateway_that_is_not_ready_is_asked_again_soon(monkeypatch: pyte
     probe = GatewayProbe(lambda: seen)
     await probe.look()
     asking = asyncio.create_task(probe.run())
-    await until(lambda: probe() == replace(seen, door=FrontDoor(True)))
+    await until(lambda: probe() == replace(seen, door=GatewayAnswer(True)))
     asking.cancel()

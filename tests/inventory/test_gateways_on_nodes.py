@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.errors import Refused, Unreachable
 from reconciler.inventory import GatewaysOnNodes, gateways_on_nodes
-from reconciler.remote.nodes.front import GatewayState, digest_of_files
+from reconciler.remote.nodes.gateway import GatewayState, digest_of_files
 from reconciler.state import GatewayProcess, NodeName
 from tests.gateway.rank_double import eventually
 

@@ -22,8 +22,8 @@ from reconciler.remote.bootstrap.actions import Action, Build, Run, Write
 from reconciler.remote.bootstrap.profile import MARK, Profile
 from reconciler.remote.bootstrap.service import Keeper, script
 from reconciler.remote.commands import Completed
-from reconciler.remote.nodes import bootstrap, front, introduction, node_over_ssh, scripts
-from reconciler.remote.nodes.front import Front, FrontFiles
+from reconciler.remote.nodes import bootstrap, gateway, introduction, node_over_ssh, scripts
+from reconciler.remote.nodes.gateway import GatewayFiles, NodeGateway
 from reconciler.remote.nodes.local import ANOTHER_SERVES, FENCED
 from reconciler.remote.nodes.node_over_ssh import SshNode
 from reconciler.remote.nodes.pool import MachinePool
@@ -492,15 +492,17 @@ LOOKS = (
 
 
 async def test_a_gateway_elsewhere_gets_what_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front, "gateway_file", lambda: SimpleNamespace(name="gateway-1.pyz", content=b"file"))
+    monkeypatch.setattr(
+        gateway, "gateway_file", lambda: SimpleNamespace(name="gateway-1.pyz", content=b"file")
+    )
     lines, rng, machine = [], random.Random(8), Remote("")
-    kept = Front(machine, "far")
+    kept = NodeGateway(machine, "far")
     for number in range(60):
         machine.calls.clear()
         machine.out, machine.err = rng.choice(LOOKS), rng.choice(("", "err\n"))
         keys = {key: rng.choice((b"1", b"2")) for key in "ab" if rng.random() < 0.7}
         results = [await outcome(kept.look())] if rng.random() < 0.7 else []
-        results.append(await outcome(kept.send(FrontFiles(rng.choice((b"r", b"s")), keys))))
+        results.append(await outcome(kept.send(GatewayFiles(rng.choice((b"r", b"s")), keys))))
         if rng.random() < 0.3:
             machine.out = rng.choice(("", "missing\n"))
             results.append(await outcome(kept.start()))
@@ -757,7 +759,7 @@ async def test_every_act_of_a_pool_is_as_recorded() -> None:
                     "build_runtime",
                     "prune_runtimes",
                     "stream",
-                    "front",
+                    "gateway",
                     "close",
                 )
             )
@@ -778,9 +780,9 @@ async def test_every_act_of_a_pool_is_as_recorded() -> None:
                 await asyncio.sleep(0)
                 result = f"{len(pool._leaving)}"
                 await asyncio.gather(*pool._leaving)
-            elif act == "front":
+            elif act == "gateway":
                 try:
-                    result = f"{pool.front(node) is pool.front(node)}"
+                    result = f"{pool.gateway(node) is pool.gateway(node)}"
                 except ReconcilerError as error:
                     result = f"{type(error).__name__}"
             elif act == "close":

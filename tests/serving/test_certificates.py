@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.errors import Invalid
 from reconciler.serving.certificates import Certificates, load
-from reconciler.wire.front import Tls
+from reconciler.wire.gateway import Tls
 from tests.certificates import made
 
 

@@ -10,7 +10,7 @@ import pytest
 from reconciler import status
 from reconciler.state import (
     Contact,
-    FrontDoor,
+    GatewayAnswer,
     GatewayObservation,
     NodeName,
     NodeObservation,
@@ -172,12 +172,12 @@ def seen_through(
 
 STARTED_AT = 1000.0
 URL = "http://127.0.0.1:8400/v1"
-ANSWERS = GatewayObservation(7, URL, door=FrontDoor(True))
+ANSWERS = GatewayObservation(7, URL, door=GatewayAnswer(True))
 COMING_UP = [
     None,
     GatewayObservation(7, None),
     GatewayObservation(7, URL),
-    GatewayObservation(7, URL, door=FrontDoor(False, ("tiny",))),
+    GatewayObservation(7, URL, door=GatewayAnswer(False, ("tiny",))),
 ]
 """A gateway that was started with the controller, as it looks meanwhile."""
 
@@ -263,7 +263,7 @@ def test_more_replicas_that_are_asked_for_are_no_warning() -> None:
         (None, "gateway/main: the gateway process is not running"),
         (COMING_UP[-1], f"gateway/main: it answers at {URL}, but is connected to no group of tiny"),
         (ANSWERS, ""),
-        (GatewayObservation(7, URL, door=FrontDoor(False, problem="no answer within 2 s")), ""),
+        (GatewayObservation(7, URL, door=GatewayAnswer(False, problem="no answer within 2 s")), ""),
     ],
 )
 def test_what_the_gateway_is_about_to_do_is_said(seen: GatewayObservation | None, waits: str) -> None:

@@ -13,11 +13,11 @@ from reconciler.resources import Node
 from reconciler.resources.api_key import ApiKey
 from reconciler.state import (
     Desired,
-    FrontDoor,
-    FrontObservation,
+    GatewayAnswer,
     GatewayObservation,
     LimitsObservation,
     Memory,
+    NodeGatewayObservation,
     NodeName,
     ObjectKey,
     Observed,
@@ -28,12 +28,12 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.state.faults import told
-from reconciler.state.fronts import fronts_without_way, unknown_fronts
+from reconciler.state.gateways_on_nodes import nodes_without_gateway, ranks_out_of_reach
 from reconciler.state.plan import GatewayRefusal
 from reconciler.state.reports.status import ObjectStatus
 from reconciler.status import Readiness, Snapshots, certificate, limits
 from reconciler.status.gateway import readiness
-from reconciler.wire.front import LimitsStore
+from reconciler.wire.gateway import LimitsStore
 from reconciler.wire.keys import AccessKey, KeyLimits, digest_of, hash_of
 from tests.worlds import World, gateway, manifest, node
 
@@ -53,7 +53,7 @@ def door_keys(keys: list[ApiKey]) -> tuple[AccessKey, ...]:
     return status.door(gateway(auth={"mode": "keys"}), keys).keys
 
 
-def ready(seen: GatewayObservation | None, *others: FrontObservation) -> Readiness:
+def ready(seen: GatewayObservation | None, *others: NodeGatewayObservation) -> Readiness:
     observed = Observed({}, seen, {each.node: each for each in others})
     return readiness("main", Snapshots(Desired(""), observed, Memory(token=0), Plan(), 0.0))
 
@@ -67,14 +67,14 @@ def ready(seen: GatewayObservation | None, *others: FrontObservation) -> Readine
             GatewayObservation(7, URL),
             (False, "NotAsked", f"it has begun to listen at {URL}, and has not been asked there yet"),
         ),
-        (GatewayObservation(7, URL, door=FrontDoor(True)), (True, "Listening", URL)),
-        (GatewayObservation(7, URL, door=FrontDoor(False)), (True, "Listening", URL)),
+        (GatewayObservation(7, URL, door=GatewayAnswer(True)), (True, "Listening", URL)),
+        (GatewayObservation(7, URL, door=GatewayAnswer(False)), (True, "Listening", URL)),
         (
-            GatewayObservation(7, URL, shortage="only few", door=FrontDoor(True)),
+            GatewayObservation(7, URL, shortage="only few", door=GatewayAnswer(True)),
             (True, "Listening", f"{URL}; only few"),
         ),
         (
-            GatewayObservation(7, URL, door=FrontDoor(False, problem="no answer within 2 s")),
+            GatewayObservation(7, URL, door=GatewayAnswer(False, problem="no answer within 2 s")),
             (
                 False,
                 "GatewaySilent",
@@ -82,7 +82,7 @@ def ready(seen: GatewayObservation | None, *others: FrontObservation) -> Readine
             ),
         ),
         (
-            GatewayObservation(7, URL, door=FrontDoor(False, ("llama", "qwen"))),
+            GatewayObservation(7, URL, door=GatewayAnswer(False, ("llama", "qwen"))),
             (
                 False,
                 "NoGroupConnected",
@@ -104,7 +104,7 @@ def test_a_certificate_that_is_gone_at_a_restart_is_said_with_what_to_do() -> No
         7,
         URL,
         certificate=ServedCertificate((), None, problem),
-        door=FrontDoor(False, problem="no answer: EOF"),
+        door=GatewayAnswer(False, problem="no answer: EOF"),
     )
     found = readiness("main", Snapshots(world.desired(), Observed({}, seen), Memory(token=0), Plan(), NOW))
     assert (found.ready, found.reason) == (False, "CertificateUnusable")
@@ -123,7 +123,7 @@ def at(days: float | None, problem: str = "", now: float = NOW) -> Snapshots:
     world = World([gateway(tls=TLS)])
     expires_at = None if days is None else NOW + days * DAY
     shown = ServedCertificate(("ai.example.com",), expires_at, problem)
-    seen = GatewayObservation(7, URL, certificate=shown, door=FrontDoor(True))
+    seen = GatewayObservation(7, URL, certificate=shown, door=GatewayAnswer(True))
     return Snapshots(world.desired(), Observed({}, seen), Memory(token=0), Plan(), now)
 
 
@@ -173,16 +173,16 @@ def test_the_status_has_names_and_the_end_and_without_tls_neither() -> None:
     snapshots = at(0)
     found = readiness("main", snapshots).extra["certificate"]
     assert found == {"names": ["ai.example.com"], "expires": "2027-01-15T08:00:00Z", "problem": None}
-    plain = GatewayObservation(7, URL, door=FrontDoor(True))
+    plain = GatewayObservation(7, URL, door=GatewayAnswer(True))
     assert "certificate" not in ready(plain).extra
 
 
 def test_gateways_on_other_nodes_are_listed_with_what_is_wrong_with_them() -> None:
     others = (
-        FrontObservation(NodeName("b"), "0.0.0.0:8400", 5, 3),
-        FrontObservation(NodeName("c"), problem="no answer"),
+        NodeGatewayObservation(NodeName("b"), "0.0.0.0:8400", 5, 3),
+        NodeGatewayObservation(NodeName("c"), problem="no answer"),
     )
-    found = ready(GatewayObservation(7, URL, door=FrontDoor(True)), *others)
+    found = ready(GatewayObservation(7, URL, door=GatewayAnswer(True)), *others)
     assert (found.ready, found.message) == (True, f"{URL}; on c: no answer")
     assert found.extra["others"] == [
         {"node": "b", "listen": "0.0.0.0:8400", "pid": 5, "routes": 3, "problem": None, "limits": None},
@@ -197,7 +197,7 @@ def test_one_on_another_node_that_does_not_serve_stalls_the_gateway_and_hides_no
 
     waiting = Waiting(refused.object, WaitingFor.AGENT, "the gateway on c")
 
-    def told(door: FrontDoor) -> dict[str, tuple[bool, str]]:
+    def told(door: GatewayAnswer) -> dict[str, tuple[bool, str]]:
         snapshots = Snapshots(
             Desired("r", gateway=gateway()),
             Observed({}, GatewayObservation(7, URL, door=door)),
@@ -208,17 +208,17 @@ def test_one_on_another_node_that_does_not_serve_stalls_the_gateway_and_hides_no
         (found,) = status.statuses(snapshots, {}).values()
         return {each.type: (each.status, each.reason) for each in found.conditions}
 
-    assert told(FrontDoor(True))["Ready"] == (True, "Listening")
-    assert told(FrontDoor(True))["Stalled"] == (True, "GatewayNotRunning")
-    assert told(FrontDoor(True))["Reconciling"] == (True, "AgentNotReached")
-    silent = told(FrontDoor(False, problem="no answer"))
+    assert told(GatewayAnswer(True))["Ready"] == (True, "Listening")
+    assert told(GatewayAnswer(True))["Stalled"] == (True, "GatewayNotRunning")
+    assert told(GatewayAnswer(True))["Reconciling"] == (True, "AgentNotReached")
+    silent = told(GatewayAnswer(False, problem="no answer"))
     assert (silent["Ready"], silent["Reconciling"]) == ((False, "GatewaySilent"), (False, "Settled"))
 
 
 def test_gateways_on_other_nodes_say_which_ranks_they_cannot_reach_and_which_nodes_there_are_not() -> None:
     nodes = {NodeName("mac-1"): node("mac-1"), NodeName("b"): manifest(Node, "b", ssh=SSH)}
     wanted = gateway(auth={"mode": "keys"}, nodes=["b", "mac-1", "c"])
-    seen = GatewayObservation(7, URL, door=FrontDoor(True))
+    seen = GatewayObservation(7, URL, door=GatewayAnswer(True))
     desired = Desired("", nodes=nodes, gateway=wanted)
     found = readiness("main", Snapshots(desired, Observed({}, seen), Memory(token=0), Plan(), 0.0))
     assert found.ready
@@ -227,7 +227,7 @@ def test_gateways_on_other_nodes_say_which_ranks_they_cannot_reach_and_which_nod
     assert "gateways on other nodes cannot reach ranks on mac-1 (local: {})" in found.message
     assert dangling(desired, {ObjectKey("Gateway", "main")}) == [
         f"gateway/main: {text}"
-        for text in (*unknown_fronts(wanted, nodes), *fronts_without_way(wanted, nodes))
+        for text in (*nodes_without_gateway(wanted, nodes), *ranks_out_of_reach(wanted, nodes))
     ]
 
 
@@ -245,7 +245,7 @@ def test_a_gateway_with_other_keys_than_those_in_force_is_behind_until_it_has_th
         )
         names = [NodeName(f"n{number}") for number in range(len(known) - 1)]
         others = {
-            name: FrontObservation(name, keys=each) for name, each in zip(names, known[1:], strict=True)
+            name: NodeGatewayObservation(name, keys=each) for name, each in zip(names, known[1:], strict=True)
         }
         observed = Observed({}, GatewayObservation(7, URL, keys=known[0]), others)
         found = status.behind_on_keys(Snapshots(desired, observed, Memory(token=0), Plan(), 0.0))
@@ -257,7 +257,7 @@ def test_a_gateway_with_other_keys_than_those_in_force_is_behind_until_it_has_th
     assert behind("keys", both, one, both) == ["n0"]
     assert behind("keys", None, None) == []
     assert behind("none", one, one) == []
-    away = FrontObservation(NodeName("c"), problem="no route to host")
+    away = NodeGatewayObservation(NodeName("c"), problem="no route to host")
     observed = Observed({}, GatewayObservation(7, URL, keys=both), {away.node: away})
     desired = Desired("", gateway=gateway(auth={"mode": "keys"}))
     found = status.behind_on_keys(Snapshots(desired, observed, Memory(token=0), Plan(), 0.0))
@@ -277,7 +277,7 @@ AWAY = LimitsObservation(2, "limits.example.com:6379", problem="connection refus
 def divided(seen: LimitsObservation | None, there: LimitsObservation | None, **spec: object) -> list[str]:
     """What is said of limits by a gateway that has another one beside it: the condition's status, reason, and message."""
     wanted = gateway(auth={"mode": "keys"}, nodes=["b"], **spec)
-    other = FrontObservation(NodeName("b"), limits=there)
+    other = NodeGatewayObservation(NodeName("b"), limits=there)
     observed = Observed({}, GatewayObservation(7, URL, limits=seen), {other.node: other})
     snapshots = Snapshots(Desired("", gateway=wanted), observed, Memory(token=0), Plan(), 0.0)
     return [

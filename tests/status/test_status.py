@@ -12,7 +12,7 @@ from reconciler.resources import Node
 from reconciler.state import (
     Ends,
     ForgetRank,
-    FrontDoor,
+    GatewayAnswer,
     GatewayObservation,
     NodeName,
     Outcome,
@@ -228,7 +228,7 @@ def test_every_kind_says_whether_it_is_ready() -> None:
     seen = replace(
         world.snapshots(),
         observed=replace(
-            world.observed(), gateway=GatewayObservation(7, "http://x/v1", door=FrontDoor(True))
+            world.observed(), gateway=GatewayObservation(7, "http://x/v1", door=GatewayAnswer(True))
         ),
     )
     found = status.statuses(seen, {})

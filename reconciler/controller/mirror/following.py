@@ -17,7 +17,7 @@ from reconciler.resources.git_repository import GitRepositorySpec
 from reconciler.source.mirror.looking import Look
 from reconciler.source.mirror.settings import load_settings
 from reconciler.state.reports.status import Event
-from reconciler.wire.front import HookSecret
+from reconciler.wire.gateway import HookSecret
 
 from . import standing as stands
 from .standing import Standing

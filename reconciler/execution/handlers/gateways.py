@@ -11,8 +11,8 @@ from reconciler.errors import Refused, Unreachable
 from reconciler.execution.tools import Tools
 from reconciler.state import (
     ContinueGateway,
-    FrontObservation,
     GatewayProcess,
+    NodeGatewayObservation,
     NodeName,
     ReplaceGateway,
     SendRoutes,
@@ -35,7 +35,7 @@ async def send(step: SendRoutes, tools: Tools) -> None:
     to be removed one day."""
     tools.gateways.remember(step.node)
     files = tools.gateways.files(step.node)
-    await tools.gateways.front(step.node).send(files)
+    await tools.gateways.on(step.node).send(files)
     seen = await tools.gateways.watcher.look(step.node, again=True)
     if seen.reached and seen.files != files.digest:
         raise Unreachable("it has other routes or keys than those that were sent")
@@ -44,25 +44,25 @@ async def send(step: SendRoutes, tools: Tools) -> None:
 async def start(step: StartGateway, tools: Tools) -> None:
     """Start a gateway, and see that it listens."""
     tools.gateways.remember(step.node)
-    await tools.gateways.front(step.node).start()
+    await tools.gateways.on(step.node).start()
     seen = await _seen(tools, step.node, _begun, START_SECONDS)
     if seen.listen is None:
         raise Unreachable(f"it does not listen after {START_SECONDS:g} s: {seen.problem}")
 
 
-def _begun(seen: FrontObservation) -> bool:
+def _begun(seen: NodeGatewayObservation) -> bool:
     return seen.listen is not None or seen.cannot_listen
 
 
 async def go_on(step: ContinueGateway, tools: Tools) -> None:
     """Continue a gateway, and see that it is not stopped any more: a debugger may hold it."""
-    await tools.gateways.front(step.node).signal("CONT")
+    await tools.gateways.on(step.node).signal("CONT")
     seen = await _seen(tools, step.node, _goes_on, CONTINUED_SECONDS)
     if not _goes_on(seen):
         raise Unreachable("it is still stopped")
 
 
-def _goes_on(seen: FrontObservation) -> bool:
+def _goes_on(seen: NodeGatewayObservation) -> bool:
     return seen.process is not GatewayProcess.STOPPED
 
 
@@ -75,20 +75,20 @@ async def stop(step: StopGateway, tools: Tools) -> None:
     """End a gateway, remove its files, and forget it. One on a machine that this cluster does not reach any more is
     only forgotten."""
     try:
-        front = tools.gateways.front(step.node)
+        gateway = tools.gateways.on(step.node)
     except Refused as error:
         log.info("the gateway on %s is forgotten: %s", step.node, error)
     else:
-        await front.remove_files()
+        await gateway.remove_files()
         await _end(tools, step.node)
     tools.gateways.forget(step.node)
 
 
 async def _end(tools: Tools, name: NodeName) -> None:
     """End a gateway, and see that it is gone. A stopped process ends once it is continued."""
-    front = tools.gateways.front(name)
+    gateway = tools.gateways.on(name)
     for signals, seconds in ((("TERM", "CONT"), END_SECONDS), (("KILL",), KILLED_SECONDS)):
-        await front.signal(*signals)
+        await gateway.signal(*signals)
         seen = await _seen(tools, name, lambda seen: seen.process is GatewayProcess.GONE, seconds)
         if seen.process is GatewayProcess.GONE:
             return
@@ -96,8 +96,8 @@ async def _end(tools: Tools, name: NodeName) -> None:
 
 
 async def _seen(
-    tools: Tools, name: NodeName, enough: Callable[[FrontObservation], bool], seconds: float
-) -> FrontObservation:
+    tools: Tools, name: NodeName, enough: Callable[[NodeGatewayObservation], bool], seconds: float
+) -> NodeGatewayObservation:
     """Look at a gateway until ``enough`` is true of it, for at most ``seconds``, and return the last look. Raises
     ``Unreachable`` if a look fails."""
     until = asyncio.get_running_loop().time() + seconds

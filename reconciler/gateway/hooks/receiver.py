@@ -22,7 +22,7 @@ from reconciler.gateway.dialects.table import DEFAULT
 from reconciler.gateway.errors import ApiError, ClientGone
 from reconciler.gateway.http.request_body import read_body
 from reconciler.secret_files import find_secret
-from reconciler.wire.front import HookSecret
+from reconciler.wire.gateway import HookSecret
 
 from .signature import sent_by_who_knows
 

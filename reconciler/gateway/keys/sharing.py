@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from reconciler.wire.front import LimitsStore
+from reconciler.wire.gateway import LimitsStore
 from reconciler.wire.generation import Routes
 
 from .desk import Desk

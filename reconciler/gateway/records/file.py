@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from reconciler.wire.clock import SLACK_SECONDS
-from reconciler.wire.front import AccessLog
+from reconciler.wire.gateway import AccessLog
 
 TURN_LOOKS, TURN_LOOK_SECONDS = 50, 0.02
 """The number of looks for the end of the other gateway's turn, which takes one write, and their interval."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from reconciler.wire.front import AccessLog
+from reconciler.wire.gateway import AccessLog
 
 from .file import RotatedFile
 from .writer import Writer

@@ -11,8 +11,8 @@ from reconciler.planning.context.world import World
 from reconciler.state import (
     Contact,
     ContinueGateway,
-    FrontObservation,
     GatewayProcess,
+    NodeGatewayObservation,
     NodeName,
     Refusal,
     RefusedBecause,
@@ -111,7 +111,7 @@ def _keep(world: World, name: NodeName) -> Decision:
     return NOTHING
 
 
-def _starts_without(world: World, seen: FrontObservation, sends: SendRoutes) -> bool:
+def _starts_without(world: World, seen: NodeGatewayObservation, sends: SendRoutes) -> bool:
     """Return whether a gateway starts with old routes, because the new ones cannot be written there."""
     return seen.process is GatewayProcess.GONE and seen.files != "" and sends.key in world.memory.failures
 
@@ -146,7 +146,7 @@ def _refused(world: World, name: NodeName) -> Decision:
     return Decision(refused=(GatewayRefusal(_about(world, name), reason, text, person=person, node=name),))
 
 
-def _unseen(seen: FrontObservation | None) -> str:
+def _unseen(seen: NodeGatewayObservation | None) -> str:
     return "it has not been looked at yet" if seen is None else f"it cannot be seen: {seen.problem}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from reconciler.planning.nodes.eligible import open_to, too_few
 from reconciler.resources import ModelDeployment
 from reconciler.state import Desired, ObjectKey
-from reconciler.state.fronts import fronts_without_way, unknown_fronts
+from reconciler.state.gateways_on_nodes import nodes_without_gateway, ranks_out_of_reach
 
 
 def dangling(desired: Desired, concerned: Collection[ObjectKey]) -> list[str]:
@@ -19,8 +19,8 @@ def dangling(desired: Desired, concerned: Collection[ObjectKey]) -> list[str]:
             found += [f"{key}: {text}" for text in _lacking(desired, deployment)]
     gateway = desired.gateway
     if gateway is not None and (key := ObjectKey("Gateway", gateway.metadata.name)) in concerned:
-        found += [f"{key}: {text}" for text in unknown_fronts(gateway, desired.nodes)]
-        found += [f"{key}: {text}" for text in fronts_without_way(gateway, desired.nodes)]
+        found += [f"{key}: {text}" for text in nodes_without_gateway(gateway, desired.nodes)]
+        found += [f"{key}: {text}" for text in ranks_out_of_reach(gateway, desired.nodes)]
     return found
 
 

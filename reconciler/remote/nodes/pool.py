@@ -14,7 +14,7 @@ from reconciler.remote.runtime.build import Pruned
 from reconciler.resources import LOCAL, Access
 from reconciler.state import NodeName
 
-from .front import Front, Remote
+from .gateway import NodeGateway, Remote
 
 
 class Machine(Protocol):
@@ -68,22 +68,22 @@ class MachinePool:
         self._machines: dict[NodeName, Machine] = {}
         self._links: dict[NodeName, WeakSet[AgentConnection]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
-        self._fronts: dict[NodeName, tuple[Machine, Front]] = {}
+        self._gateways: dict[NodeName, tuple[Machine, NodeGateway]] = {}
 
-    def front(self, name: NodeName) -> Front:
+    def gateway(self, name: NodeName) -> NodeGateway:
         """Return the gateway of a node's machine. Raises ``Refused`` if that is the controller's own, and as
         ``dial``."""
         machine = self._machine(name)
-        before = self._fronts.get(name)
+        before = self._gateways.get(name)
         if before is not None and before[0] is machine:
             return before[1]
         if not isinstance(machine, Remote):
             raise Refused(
                 "SameMachine", "it is no node over SSH, and the controller's machine has a gateway already"
             )
-        front = Front(machine, name)
-        self._fronts[name] = machine, front
-        return front
+        gateway = NodeGateway(machine, name)
+        self._gateways[name] = machine, gateway
+        return gateway
 
     def reach(self, accesses: Mapping[NodeName, Access]) -> None:
         """Set how to connect to nodes, and close connections with other settings."""

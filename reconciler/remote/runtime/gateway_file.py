@@ -14,7 +14,7 @@ from .pinned_versions import sources
 _ROOMS = ("bootstrap", "gateway", "remote", "services", "serving", "wire")
 _MODULES = ("descriptors", "errors", "secret_files")
 _TIME = (1980, 1, 1, 0, 0, 0)
-_START = b"import sys\nfrom reconciler.bootstrap.front import main\nsys.exit(main(sys.argv))\n"
+_START = b"import sys\nfrom reconciler.bootstrap.node_gateway import main\nsys.exit(main(sys.argv))\n"
 
 
 @functools.cache

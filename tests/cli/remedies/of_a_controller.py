@@ -27,7 +27,7 @@ from reconciler.services.lock import held
 from reconciler.source.git import commit_log
 from reconciler.source.sources import GitSource
 from reconciler.source.yaml.documents import load
-from reconciler.state import FrontDoor, GatewayObservation, Observed, Plan
+from reconciler.state import GatewayAnswer, GatewayObservation, Observed, Plan
 from reconciler.status import Snapshots
 from reconciler.status.gateway import readiness
 from reconciler.wire.admin import Get
@@ -338,15 +338,15 @@ def what_is_refused_without_a_remedy(bench: Bench) -> Iterator[Scene]:
 def a_gateway_that_gives_no_answer(bench: Bench) -> Iterator[Scene]:
     (bench.home / "logs").mkdir(parents=True)
     (bench.home / "logs" / "gateway.log").write_text("the reason\n")
-    yield from _at_the_door(bench, FrontDoor(False, problem="no answer within 2 s"))
+    yield from _at_the_door(bench, GatewayAnswer(False, problem="no answer within 2 s"))
 
 
 @SCENES.at("status/gateway.py", "get deployments")
 def a_gateway_without_groups(bench: Bench) -> Iterator[Scene]:
-    yield from _at_the_door(bench, FrontDoor(False, unserved=("tiny",)))
+    yield from _at_the_door(bench, GatewayAnswer(False, unserved=("tiny",)))
 
 
-def _at_the_door(bench: Bench, door: FrontDoor) -> Iterator[Scene]:
+def _at_the_door(bench: Bench, door: GatewayAnswer) -> Iterator[Scene]:
     world = World([gateway(), model(), deployment()])
     seen = GatewayObservation(1, "http://127.0.0.1:8400/v1", door=door)
     now = Snapshots(world.desired(), Observed(gateway=seen), world.memory(), Plan(), 0.0)

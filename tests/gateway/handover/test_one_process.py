@@ -11,7 +11,7 @@ import pytest
 from reconciler.errors import Invalid
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.gateway.server import serve
-from reconciler.wire.front import Tls
+from reconciler.wire.gateway import Tls
 from tests.certificates import self_signed
 from tests.gateway.conftest import SOURCES, Start
 

@@ -19,7 +19,7 @@ from reconciler.gateway.keys.shared.ledger import SharedLedger
 from reconciler.gateway.keys.shared.store import SharedStore
 from reconciler.gateway.keys.usage import Usage
 from reconciler.wire.figures import ModelFigures
-from reconciler.wire.front import LimitsStore
+from reconciler.wire.gateway import LimitsStore
 from reconciler.wire.keys import AccessKey
 from tests.gateway.keys.running import Running
 

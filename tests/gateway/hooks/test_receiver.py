@@ -13,7 +13,7 @@ import pytest
 from reconciler.gateway.hooks import receiver
 from reconciler.remote.rpc import RpcServer
 from reconciler.wire.admin import CONTROLLER_RECEIVES_FROM_CLI, Answer, Look
-from reconciler.wire.front import HookSecret
+from reconciler.wire.gateway import HookSecret
 from tests.gateway.conftest import Cluster, Start
 from tests.gateway.rank_double import eventually
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from reconciler.gateway.routing.timeouts import Timing
 from reconciler.serving.limiter import ConnectionLimits
-from reconciler.wire.front import AccessLog, Tls
+from reconciler.wire.gateway import AccessLog, Tls
 from reconciler.wire.generation import Accepted, Delta
 from reconciler.wire.question import Vector
 from tests.certificates import made

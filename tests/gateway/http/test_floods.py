@@ -19,8 +19,8 @@ import orjson
 import pytest
 
 from reconciler.inventory.gateway_probe import ask
-from reconciler.state import FrontDoor
-from reconciler.wire.front import Tls
+from reconciler.state import GatewayAnswer
+from reconciler.wire.gateway import Tls
 from reconciler.wire.generation import Backend, Route, Routes
 from tests.certificates import made as made_certificate
 from tests.gateway.conftest import write_routes
@@ -101,7 +101,7 @@ async def gateway(
             await eventually((home / "gateway.json").exists)
             made = Gateway(listen, process.pid, http, "https" if tls else "http")
             for _ in range(200):
-                if await ask(made.url + "/v1") == FrontDoor(True):
+                if await ask(made.url + "/v1") == GatewayAnswer(True):
                     break
                 await asyncio.sleep(0.05)
             yield made
@@ -137,7 +137,7 @@ async def test_400_half_sent_heads_with_256_descriptors_keep_nobody_out(home: Pa
         alone = await made.quickest(20)
         async with connections(made, 400, HALF):
             for _ in range(20):
-                assert await ask(made.url + "/v1") == FrontDoor(True)
+                assert await ask(made.url + "/v1") == GatewayAnswer(True)
             assert await made.quickest(20) < 2 * alone + 0.01
         shortage = orjson.loads((home / "gateway.json").read_bytes())["shortage"]
         assert "256 descriptors" in shortage
@@ -150,7 +150,7 @@ async def test_a_limit_that_is_lowered_while_it_runs_is_kept_to(home: Path) -> N
         os.kill(made.pid, signal.SIGUSR1)
         await eventually(lambda: "256 descriptors" in (home / "gateway.json").read_text())
         async with connections(made, 400, HALF):
-            assert await ask(made.url + "/v1") == FrontDoor(True)
+            assert await ask(made.url + "/v1") == GatewayAnswer(True)
             assert await made.timed() > 0
     await rank.stop()
 

@@ -19,8 +19,8 @@ from reconciler.gateway.routing.timeouts import Timing
 from reconciler.inventory.gateway_probe import ask
 from reconciler.serving.certificates import load
 from reconciler.serving.limiter import ConnectionLimits
-from reconciler.state import FrontDoor
-from reconciler.wire.front import Tls
+from reconciler.state import GatewayAnswer
+from reconciler.wire.gateway import Tls
 from tests.certificates import made
 from tests.gateway.conftest import HELLO, Cluster, Start
 from tests.gateway.rank_double import Turn, story, told
@@ -106,7 +106,7 @@ async def test_a_gateway_that_begins_to_declare_tls_keeps_its_address_and_speaks
     assert state["certificate"]["problem"] == ""
     async with aiohttp.ClientSession() as session:
         assert await events(cluster, pair.trusting(), session) == told(4)
-    assert await ask(state["endpoint"]) == FrontDoor(True)
+    assert await ask(state["endpoint"]) == GatewayAnswer(True)
     reader, writer = await asyncio.open_connection(*cluster.address)
     writer.write(HEALTH)
     assert b"HTTP" not in await rest(reader)

@@ -11,7 +11,7 @@ import pytest
 from reconciler.gateway.keys.desk import Desk
 from reconciler.gateway.keys.shared.ledger import SharedLedger
 from reconciler.gateway.keys.sharing import Sharing
-from reconciler.wire.front import LimitsStore
+from reconciler.wire.gateway import LimitsStore
 from reconciler.wire.generation import Routes
 
 SHARED = Routes(1, 1, "127.0.0.1:1", 20.0, auth="keys", limits_store=LimitsStore("127.0.0.1:1", "test"))

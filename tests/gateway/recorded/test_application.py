@@ -32,7 +32,7 @@ from reconciler.gateway.routing.timeouts import Timing
 from reconciler.serving.objections import Objection, unknown_expectation
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import Hello
-from reconciler.wire.front import HookSecret
+from reconciler.wire.gateway import HookSecret
 from reconciler.wire.generation import (
     Accepted,
     Backend,

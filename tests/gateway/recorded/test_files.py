@@ -24,7 +24,7 @@ from reconciler.gateway.routing.routes import RoutesFile, parse_routes
 from reconciler.gateway.state_file import UsageFile, read_prompts, read_usage, write_prompts
 from reconciler.wire import SPOKEN
 from reconciler.wire.codec import WireError, to_wire
-from reconciler.wire.front import HookSecret
+from reconciler.wire.gateway import HookSecret
 from reconciler.wire.generation import Route, Routes
 from reconciler.wire.keys import AccessKey, KeysUsage, KeyUsage, SecretHash
 from reconciler.wire.prompts import EndedGroup, QuarantinedPrompt, QuarantinedPrompts

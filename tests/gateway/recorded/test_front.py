@@ -46,7 +46,7 @@ from reconciler.gateway.records.entry import Entry
 from reconciler.gateway.records.file import RotatedFile
 from reconciler.gateway.routing.runs import Runs, Tally
 from reconciler.serving.objections import Objection
-from reconciler.wire.front import AccessLog
+from reconciler.wire.gateway import AccessLog
 from reconciler.wire.generation import (
     Accepted,
     Delta,

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from reconciler.gateway.routing.timeouts import Timing
-from reconciler.wire.front import AccessLog
+from reconciler.wire.gateway import AccessLog
 from reconciler.wire.keys import AccessKey, SecretHash, hash_of
 from tests.gateway.conftest import Cluster, Start
 from tests.gateway.rank_double import CACHED, PROMPT, Turn, eventually, silent, story

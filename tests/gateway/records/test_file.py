@@ -22,7 +22,7 @@ from reconciler.gateway.records import file as filing
 from reconciler.gateway.records import writer as writing
 from reconciler.gateway.records.file import TURN_LOOK_SECONDS, TURN_LOOKS, RotatedFile
 from reconciler.gateway.records.writer import Writer
-from reconciler.wire.front import AccessLog
+from reconciler.wire.gateway import AccessLog
 
 ROOT = Path(__file__).parents[3]
 DAY = 86_400.0
@@ -149,7 +149,7 @@ APPENDS = """
 import sys, time
 from pathlib import Path
 from reconciler.gateway.records.file import RotatedFile
-from reconciler.wire.front import AccessLog
+from reconciler.wire.gateway import AccessLog
 file = RotatedFile(Path(sys.argv[1]), AccessLog(4000, 86_400.0, 500, 1e9))
 for number in range(400):
     file.append(b"%s %d\\n" % (sys.argv[2].encode(), number), time.time())

@@ -17,10 +17,10 @@ from reconciler.state import (
     Contact,
     ContinueGateway,
     Desired,
-    FrontObservation,
     GatewayObservation,
     GatewayProcess,
     Memory,
+    NodeGatewayObservation,
     NodeName,
     NodeObservation,
     Observed,
@@ -64,14 +64,14 @@ class Machine:
     files: str = ""
     reached: bool = True
     """Whether it answers."""
-    seen: FrontObservation | None = None
+    seen: NodeGatewayObservation | None = None
     failing_seconds: float = 0.0
     cannot_listen: bool = False
 
-    def look(self, name: NodeName) -> FrontObservation | None:
+    def look(self, name: NodeName) -> NodeGatewayObservation | None:
         if self.reached:
             listens = self.process is RUNNING
-            self.seen = FrontObservation(
+            self.seen = NodeGatewayObservation(
                 name,
                 "0.0.0.0:8400" if listens else None,
                 7 if self.process is not GONE else None,

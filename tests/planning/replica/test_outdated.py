@@ -14,7 +14,7 @@ from reconciler.planning.context.workload import hash_of
 from reconciler.state import (
     USUAL_CONTEXT,
     AllocateEpoch,
-    FrontDoor,
+    GatewayAnswer,
     GatewayObservation,
     ObjectKey,
     Plan,
@@ -156,7 +156,8 @@ def test_a_gateway_that_cannot_listen_where_it_should_says_so() -> None:
     key = ObjectKey("Gateway", "main")
     for endpoint, ready in ((None, False), ("http://127.0.0.1:8400/v1", True)):
         observed = replace(
-            world.observed(), gateway=GatewayObservation(7, endpoint, "8401 is taken", door=FrontDoor(True))
+            world.observed(),
+            gateway=GatewayObservation(7, endpoint, "8401 is taken", door=GatewayAnswer(True)),
         )
         decided = plan(world.desired(), observed, world.memory(), world.now, "entropy")
         snapshots = Snapshots(world.desired(), observed, world.memory(), decided, world.now)

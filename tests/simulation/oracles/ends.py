@@ -37,7 +37,7 @@ def missing(world: World) -> str:
         return f"something is waited for: {waiting[0].text}"
     oracles = world.oracles
     misplaced = _misplaced(world, world.expected(world.wanted()))
-    misplaced = misplaced or oracles.jobs.missing() or oracles.fronts.missing()
+    misplaced = misplaced or oracles.jobs.missing() or oracles.gateways.missing()
     if misplaced:
         return misplaced
     memory = world.memory()
@@ -76,7 +76,7 @@ def check_person_incidents(world: World, expected: Collection[tuple[str, str]]) 
     counts.subtract(world.asked_before)
     for subject, fault in sorted({*expected, *counts}):
         count = counts[subject, fault]
-        most = max(1, world.failing_fronts[subject]) + world.jumps
+        most = max(1, world.failing_gateways[subject]) + world.jumps
         if count > most or (count == 0 and (subject, fault) in expected):
             world.oracles.violated(f"a person was told {count} times of {fault} of {subject}")
 

@@ -19,8 +19,8 @@ from reconciler.wire.launch import RankId
 from reconciler.wire.node import NodeReport
 
 from .availability import Availability
-from .fronts import Fronts
 from .jobs import Jobs
+from .node_gateways import NodeGateways
 from .patience import Patience
 from .pruning import REASONS_KEPT_SECONDS, Pruning, key_of, replica_of
 from .service import Service
@@ -75,7 +75,7 @@ class Oracles:
         self.patience = Patience(world, self.violated)
         self.told = Told(world, self.violated)
         self.jobs = Jobs(world, self.violated)
-        self.fronts = Fronts(world, self.violated)
+        self.gateways = NodeGateways(world, self.violated)
         self.reached: Reached | None = None
         self._gone: dict[tuple[WorkloadId, int], float] = {}
         """When the first rank of an epoch ended."""
@@ -157,7 +157,7 @@ class Oracles:
         self.patience.planned(last.plan)
         self.told.planned(last)
         self.jobs.planned(last)
-        self.fronts.planned(last)
+        self.gateways.planned(last)
         if self.reached is not None:
             self.reached.passed(last)
 
@@ -330,7 +330,7 @@ class Oracles:
         self.pruning.committed(old.keys(), new.keys())
         self.jobs.committed(changed)
         self.availability.committed()
-        self.fronts.committed()
+        self.gateways.committed()
         for kind, name in changed:
             if kind == "Node" and name in self._world.machines:
                 self.excuse_on(self._world.machines[name])

@@ -12,7 +12,7 @@ from functools import cache, partial
 from reconciler.resources import Gateway, Job, Manifest, ModelDeployment
 from reconciler.state import NodeName
 from reconciler.state.subjects import GatewaySubject
-from tests.simulation.world.fronts import FrontHome, program_of
+from tests.simulation.world.node_gateways import GatewayHome, program_of
 from tests.simulation.world.world import World
 
 from .acts import (
@@ -35,7 +35,7 @@ from .acts import (
 )
 from .fuzz import GOOD_CLIENTS, KINDS, POINT_FAULTS, Drawn, Schedule
 from .jobs import JOB_KINDS, JOB_SCENARIOS, Deleted, befall_job, changed, train, workers
-from .scenarios import PAIR, SCENARIOS, THREE, Scenario, cluster, fronted, small
+from .scenarios import PAIR, SCENARIOS, THREE, Scenario, cluster, small, with_gateways
 
 WORLD_FAULTS_MAX = 5
 
@@ -43,36 +43,36 @@ WORLD_FAULTS_MAX = 5
 # --- what befalls gateways ----------------------------------------------------------------------------
 
 
-def _to_front(name: str, do: Callable[[FrontHome], object]) -> Act:
+def _to_gateway(name: str, do: Callable[[GatewayHome], object]) -> Act:
     def act(world: World) -> None:
-        do(world.machines[name].front)
+        do(world.machines[name].gateway)
 
     return act
 
 
-def kill_front(name: str) -> Act:
+def kill_gateway(name: str) -> Act:
     """Its gateway crashes, if it has one."""
 
-    def act(home: FrontHome) -> None:
+    def act(home: GatewayHome) -> None:
         for each in list(home.processes):
             each.end("Aborted")
 
-    return _to_front(name, act)
+    return _to_gateway(name, act)
 
 
-def freeze_front(name: str) -> Act:
+def freeze_gateway(name: str) -> Act:
     """Somebody sends SIGSTOP to its gateway, if it has one."""
 
-    def act(home: FrontHome) -> None:
+    def act(home: GatewayHome) -> None:
         for each in home.processes:
             each.freeze()
 
-    return _to_front(name, act)
+    return _to_gateway(name, act)
 
 
 def _may_be_told(world: World, name: str, begins: bool) -> None:
     """A person may be asked once more about the gateway of a node, for it may fail for long from now on."""
-    world.failing_fronts[str(GatewaySubject(NodeName(name)))] += begins
+    world.failing_gateways[str(GatewaySubject(NodeName(name)))] += begins
 
 
 def take_port(name: str, taken: bool) -> Act:
@@ -81,7 +81,7 @@ def take_port(name: str, taken: bool) -> Act:
     def act(world: World) -> None:
         _may_be_told(world, name, taken)
         world.note(f"the gateway's port of {name} is {'taken' if taken else 'free'}")
-        world.machines[name].front.port_taken = taken
+        world.machines[name].gateway.port_taken = taken
 
     return act
 
@@ -95,14 +95,14 @@ def fill_disk(name: str, full: bool) -> Act:
     return act
 
 
-def hold_front(name: str, held: bool) -> Act:
+def hold_gateway(name: str, held: bool) -> Act:
     """A debugger holds its gateway, which nothing continues until it lets go."""
 
     def act(world: World) -> None:
         _may_be_told(world, name, held)
-        world.machines[name].front.held = held
+        world.machines[name].gateway.held = held
         if held:
-            freeze_front(name)(world)
+            freeze_gateway(name)(world)
 
     return act
 
@@ -111,7 +111,7 @@ def stubborn(name: str, is_so: bool) -> Act:
     """Its gateways give answers that never end."""
 
     def act(world: World) -> None:
-        world.machines[name].front.stubborn = is_so
+        world.machines[name].gateway.stubborn = is_so
 
     return act
 
@@ -132,7 +132,7 @@ def upgrade(version: int) -> Act:
 
 def on_nodes(*nodes: str, replicas: int = 1, **drained: bool) -> tuple[Manifest, ...]:
     """A cluster of two machines over SSH, with gateways on some."""
-    return fronted(cluster(small(replicas), nodes=PAIR, **drained), nodes)
+    return with_gateways(cluster(small(replicas), nodes=PAIR, **drained), nodes)
 
 
 def without_gateway(manifests: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
@@ -167,13 +167,25 @@ _SCENARIOS = (
     _pair(
         "gateway-dies",
         _BOTH,
-        ((8, kill_front("a")), (12, freeze_front("b")), (16, kill_front("a")), (16.5, freeze_front("a"))),
+        (
+            (8, kill_gateway("a")),
+            (12, freeze_gateway("b")),
+            (16, kill_gateway("a")),
+            (16.5, freeze_gateway("a")),
+        ),
     ),
-    _pair("gateway-held", _BOTH, ((8, hold_front("a", True)), (150, hold_front("a", False)), (160, nothing))),
+    _pair(
+        "gateway-held", _BOTH, ((8, hold_gateway("a", True)), (150, hold_gateway("a", False)), (160, nothing))
+    ),
     _pair(
         "gateway-cannot-listen",
         on_nodes("a"),
-        ((2, take_port("b", True)), (4, commit(*_BOTH)), (90, take_port("b", False)), (105, kill_front("b"))),
+        (
+            (2, take_port("b", True)),
+            (4, commit(*_BOTH)),
+            (90, take_port("b", False)),
+            (105, kill_gateway("b")),
+        ),
     ),
     _pair(
         "gateway-panic",
@@ -192,7 +204,7 @@ _SCENARIOS = (
         (
             (8, fill_disk("a", True)),
             (9, commit(*on_nodes(*PAIR, replicas=2))),
-            (14, kill_front("a")),
+            (14, kill_gateway("a")),
             (30, fill_disk("a", False)),
         ),
     ),
@@ -221,8 +233,8 @@ _SCENARIOS = (
     _pair("gateway-stop-everything", _BOTH, ((8, stop_everything), (20, begin_again))),
     Scenario(
         "gateway-beside-jobs",
-        fronted(workers(small(1), train()), ("a",)),
-        ((8, kill_front("a")), (20, commit(*fronted(workers(small(2), train()), ("b", "c"))))),
+        with_gateways(workers(small(1), train()), ("a",)),
+        ((8, kill_gateway("a")), (20, commit(*with_gateways(workers(small(2), train()), ("b", "c"))))),
         names=THREE,
     ),
 )
@@ -244,7 +256,7 @@ _OTHERS = {
 def beside(name: str) -> Scenario:
     """A story of deployments or jobs, on machines over SSH, of which two have gateways."""
     story = _OTHERS[name]
-    return replace(story, name=f"{name} with gateways", fronts=story.names[:2])
+    return replace(story, name=f"{name} with gateways", gateway_nodes=story.names[:2])
 
 
 Kind = Callable[[random.Random, str], Drawn]
@@ -261,7 +273,7 @@ def _for_a_while(make: Callable[[str, bool], Act], seconds: float) -> Kind:
 
 def _again_and_again(draw: random.Random, name: str) -> Drawn:
     gap = draw.uniform(0.3, 6.0)
-    return [(number * gap, kill_front(name)) for number in range(draw.randrange(2, 6))]
+    return [(number * gap, kill_gateway(name)) for number in range(draw.randrange(2, 6))]
 
 
 def _upgrade(draw: random.Random, name: str) -> Drawn:
@@ -282,14 +294,14 @@ def _deleted(draw: random.Random, name: str) -> Drawn:
 
 
 GATEWAY_KINDS: dict[str, Kind] = {
-    "front-death": _once(kill_front),
-    "front-deaths": _again_and_again,
-    "front-stopped": _once(freeze_front),
-    "front-held": _for_a_while(hold_front, 90.0),
-    "front-port-taken": _for_a_while(take_port, 200.0),
-    "front-stubborn": _for_a_while(stubborn, 60.0),
-    "front-disk-full": _for_a_while(fill_disk, 60.0),
-    "front-moved": _moved,
+    "gateway-death": _once(kill_gateway),
+    "gateway-deaths": _again_and_again,
+    "gateway-stopped": _once(freeze_gateway),
+    "gateway-held": _for_a_while(hold_gateway, 90.0),
+    "gateway-port-taken": _for_a_while(take_port, 200.0),
+    "gateway-stubborn": _for_a_while(stubborn, 60.0),
+    "gateway-disk-full": _for_a_while(fill_disk, 60.0),
+    "gateway-moved": _moved,
     "gateway-deleted": _deleted,
     "upgrade": _upgrade,
 }

@@ -146,7 +146,7 @@ def finish(
         world.oracles.violated(f"it did not stay as it was: {why}")
         return converged - begun
     check_person_incidents(world, () if persons is None else {*persons, *world.persons})
-    world.oracles.fronts.check_incidents()
+    world.oracles.gateways.check_incidents()
     world.ending = ending(world)
     if wanted:
         compare(world, wanted)

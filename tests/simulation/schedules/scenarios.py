@@ -11,7 +11,7 @@ from reconciler.resources import Gateway, Manifest, Node, SshAccess
 from reconciler.state import DeploymentName, MachineFacts, NodeName, ReplicaId, Route
 from reconciler.wire.node import ModelReport
 from tests.planning.macs import mac, port
-from tests.simulation.world.fronts import PYTHON
+from tests.simulation.world.node_gateways import PYTHON
 from tests.simulation.world.programs import Program
 from tests.simulation.world.world import World
 from tests.status.test_gateway import SSH
@@ -81,7 +81,7 @@ class Scenario:
     """The controller's clock at the beginning, in seconds since the Unix epoch, where that matters."""
     recabled: bool = False
     """Whether its cables lead elsewhere in the end: then none is pulled and put back beside that."""
-    fronts: tuple[str, ...] = ()
+    gateway_nodes: tuple[str, ...] = ()
     """Nodes that have a gateway in every commit."""
 
     @property
@@ -92,8 +92,8 @@ class Scenario:
     def world(self, points: Points, seed: int = 0) -> World:
         """A world in which it is about to begin."""
         world = World(self.names, points, seed, self.memory_bytes)
-        if self.fronts:
-            world.dress = partial(dressed, nodes=self.fronts)
+        if self.gateway_nodes:
+            world.dress = partial(dressed, nodes=self.gateway_nodes)
         world.weights.update(self.weights)
         world.refused_batch = self.refused_batch
         world.programs = self.programs
@@ -123,7 +123,7 @@ def cluster(*deployments: Manifest, nodes: Sequence[str] = NAMES, **drained: boo
     return (*machines, model(), *deployments, gateway())
 
 
-def fronted(manifests: tuple[Manifest, ...], nodes: Sequence[str]) -> tuple[Manifest, ...]:
+def with_gateways(manifests: tuple[Manifest, ...], nodes: Sequence[str]) -> tuple[Manifest, ...]:
     """The same cluster on machines over SSH, with gateways on these nodes."""
     return tuple(_over_ssh(each, tuple(nodes)) for each in manifests)
 
@@ -131,7 +131,7 @@ def fronted(manifests: tuple[Manifest, ...], nodes: Sequence[str]) -> tuple[Mani
 def dressed(manifests: tuple[Manifest, ...], nodes: Sequence[str]) -> tuple[Manifest, ...]:
     """The same, unless its machines are over SSH already: whoever changes one manifest leaves the gateways as they are."""
     there = any(isinstance(each, Node) and each.spec.ssh is not None for each in manifests)
-    return manifests if there else fronted(manifests, nodes)
+    return manifests if there else with_gateways(manifests, nodes)
 
 
 def _over_ssh(each: Manifest, nodes: tuple[str, ...]) -> Manifest:

@@ -28,7 +28,7 @@ from reconciler.source.git.pushes import Push
 from reconciler.source.pushed import Pushed
 from reconciler.source.sources import Revision, Source
 from reconciler.source.yaml.documents import Document
-from reconciler.state import Ends, FrontDoor, GatewayObservation, MachineFacts, NodeName, Step
+from reconciler.state import Ends, GatewayAnswer, GatewayObservation, MachineFacts, NodeName, Step
 from reconciler.state.identity import ObjectKey
 from reconciler.state.job_steps import FetchArtifacts
 from reconciler.state.jobs import Artifacts, Fetched
@@ -49,10 +49,10 @@ from tests.simulation.schedules.points import (
     WRITE,
 )
 
-from .fronts import PROGRAM, gateways_of, over_ssh
 from .loop import PROCESS, Killed, Process
 from .machines import Machine
 from .net import SILENCE_SECONDS, SimLink
+from .node_gateways import PROGRAM, gateways_of, over_ssh
 from .stored import empty
 
 if TYPE_CHECKING:
@@ -423,7 +423,7 @@ class Controller:
             source=SimSource(world),
             routes=SimRoutes(world, self.process),
             machines=machines,
-            gateways=gateways_of(world, self.process, machines.front),
+            gateways=gateways_of(world, self.process, machines.gateway),
             gateway=self._gateway,
             entropy=lambda: "entropy",
             clocks=Clocks(world.wall, world.awake, world.loop.time),
@@ -435,7 +435,7 @@ class Controller:
         quarantined = pool.quarantined_prompts() if pool is not None else ()
         token = routes.token if routes else 0
         return GatewayObservation(
-            1, "http://127.0.0.1:8400/v1", token=token, quarantined=quarantined, door=FrontDoor(True)
+            1, "http://127.0.0.1:8400/v1", token=token, quarantined=quarantined, door=GatewayAnswer(True)
         )
 
     def look_at_source(self) -> None:

@@ -11,9 +11,9 @@ from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
 from reconciler.state import MachineFacts, PortFacts, WorkloadId
 from reconciler.wire.launch import RankId
 
-from .fronts import FrontHome
 from .host import SimHost
 from .loop import Process
+from .node_gateways import GatewayHome
 from .ranks import Files, Rank, Shim
 from .repairs import Repairs
 
@@ -60,7 +60,7 @@ class Machine:
         self.sound = self.facts = MachineFacts(system="Linux")
         """What probes tell when nothing is wrong, as after a boot; and now."""
         self.repairs = Repairs(self)
-        self.front = FrontHome(self)
+        self.gateway = GatewayHome(self)
         self.sudo = True
         """Whether whoever repairs it needs no password."""
         self.load_seconds = LOAD_SECONDS
@@ -131,7 +131,7 @@ class Machine:
         if self.agent is not None:
             self.agent.die()
         self.repairs.power_off()
-        self.front.power_off()
+        self.gateway.power_off()
         for each in list(self.processes.values()):
             each.vanish()
         self.processes.clear()

@@ -41,10 +41,10 @@ from tests.worlds import TINY
 
 from .clients import Clients
 from .control import Controller, SimConnection, StoreFile
-from .fronts import program_of
 from .loop import Killed, Process, VirtualLoop
 from .machines import Machine
 from .net import LATENCY, SimLink
+from .node_gateways import program_of
 from .pace import BUSY, Pace
 from .programs import Program
 from .ranks import Rank
@@ -146,7 +146,7 @@ class World:
         """Subject and class of what only a person can mend, as it turned out."""
         self.asked_before: Counter[tuple[str, str]] = Counter()
         """What a person was told before the last fault, by subject and class."""
-        self.failing_fronts: Counter[str] = Counter()
+        self.failing_gateways: Counter[str] = Counter()
         """How often something befell the gateway of each node for which a person may be asked, by subject."""
         self.ending: dict[str, str] = {}
         """What it came to."""

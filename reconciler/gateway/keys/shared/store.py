@@ -11,7 +11,7 @@ import orjson
 
 from reconciler.errors import Invalid
 from reconciler.secret_files import read_secret
-from reconciler.wire.front import LimitsStore
+from reconciler.wire.gateway import LimitsStore
 
 from .script import SCRIPT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.wire.front import LimitsStore
+from reconciler.wire.gateway import LimitsStore
 from reconciler.wire.keys import AccessKey, KeyLimits, SecretHash, hash_of
 from tests.gateway.conftest import HELLO, Start
 from tests.gateway.rank_double import story

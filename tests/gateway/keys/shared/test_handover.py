@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.wire.front import LimitsStore
+from reconciler.wire.gateway import LimitsStore
 from tests.gateway.handover.load import check_switches
 
 from .redis import redis

@@ -18,7 +18,7 @@ from valkey.asyncio import Valkey
 from reconciler.gateway.keys.ledger import DAY_SECONDS, Grant, Limit, MemoryLedger, Moment, Refusal
 from reconciler.gateway.keys.shared.ledger import LEASE_SECONDS, Gateway, SharedLedger
 from reconciler.gateway.keys.shared.store import SharedStore
-from reconciler.wire.front import LimitsStore
+from reconciler.wire.gateway import LimitsStore
 from reconciler.wire.keys import KeyLimits
 from tests.gateway.rank_double import eventually
 

@@ -10,7 +10,7 @@ from reconciler.resources import Gateway, Node
 from .identity import NodeName
 
 
-def unknown_fronts(gateway: Gateway, nodes: Mapping[NodeName, Node]) -> list[str]:
+def nodes_without_gateway(gateway: Gateway, nodes: Mapping[NodeName, Node]) -> list[str]:
     """Return a text for each node that should have a gateway but does not exist, or cannot have one."""
     found = []
     for name in gateway.spec.nodes:
@@ -25,7 +25,7 @@ def unknown_fronts(gateway: Gateway, nodes: Mapping[NodeName, Node]) -> list[str
     return found
 
 
-def fronts_without_way(gateway: Gateway, nodes: Mapping[NodeName, Node]) -> list[str]:
+def ranks_out_of_reach(gateway: Gateway, nodes: Mapping[NodeName, Node]) -> list[str]:
     """Return a text that names the nodes with ranks that no gateway on another machine can reach; none if there are
     none."""
     if not gateway.spec.nodes:

@@ -26,9 +26,9 @@ from reconciler.resources import Access, Node, SshAccess
 from reconciler.state import (
     Contact,
     Desired,
-    FrontObservation,
     GatewayObservation,
     Memory,
+    NodeGatewayObservation,
     NodeName,
     NodeObservation,
     Observed,
@@ -58,8 +58,8 @@ class Loop:
         self._nodes = nodes
         self._wake = asyncio.Event()
         self._named: tuple[str, ...] = ()
-        self.gateways = Kept(pool.front, remembered, key)
-        self.watch = GatewaysOnNodes(self.gateways.front, self._wake.set)
+        self.gateways = Kept(pool.gateway, remembered, key)
+        self.watch = GatewaysOnNodes(self.gateways.on, self._wake.set)
         self.gateways.watcher, self.gateways.on_news = self.watch, self._news
         tools = Tools(cast(Any, None), cast(Any, None), LocalMachines(), time.time, gateways=self.gateways)
         self.outcomes: list[Outcome] = []
@@ -143,7 +143,7 @@ class Gateways:
         )
         return replace(made, **more)
 
-    def seen(self) -> dict[str, FrontObservation]:
+    def seen(self) -> dict[str, NodeGatewayObservation]:
         return {each.node: each for each in self.loop.watch.seen.values()}
 
     def serving(self, count: int) -> bool:

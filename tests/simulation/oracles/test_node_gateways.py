@@ -15,13 +15,13 @@ from reconciler.state.plan import GatewayRefusal
 from tests.simulation.schedules.acts import Act, commit
 from tests.simulation.schedules.gateways import (
     GATEWAY_SCENARIOS,
-    freeze_front,
-    kill_front,
+    freeze_gateway,
+    kill_gateway,
     on_nodes,
     take_port,
     upgrade,
 )
-from tests.simulation.world.fronts import FrontHome, FrontProcess
+from tests.simulation.world.node_gateways import FrontProcess, GatewayHome
 from tests.simulation.world.world import World
 
 from .ends import missing
@@ -37,11 +37,11 @@ def violations(world: World, words: str) -> list[str]:
 
 def test_a_second_gateway_of_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     world = up(GATEWAY)
-    home = world.machines["a"].front
+    home = world.machines["a"].gateway
     first = home.serving
     assert first is not None
     first.locked = False  # as if a lock held nobody off, and nobody looked
-    monkeypatch.setattr(FrontHome, "running", None)
+    monkeypatch.setattr(GatewayHome, "running", None)
     world.run(10.0)
     assert violations(world, f"listens while {first} does")
 
@@ -68,7 +68,7 @@ def test_a_step_that_is_tried_again_and_again(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys.modules[_held_back.__module__], "GATES", without)
     world = up(GATEWAY)
     take_port("a", True)(world)
-    kill_front("a")(world)
+    kill_gateway("a")(world)
     world.run(300.0)
     assert violations(world, "the gateway on a: start, 24 times within ten minutes")
 
@@ -77,7 +77,7 @@ def test_a_gateway_that_fails_and_of_which_nobody_is_told(monkeypatch: pytest.Mo
     monkeypatch.setattr(gateways, "_refused", lambda world, name: NOTHING)
     world = up(GATEWAY)
     take_port("a", True)(world)
-    kill_front("a")(world)
+    kill_gateway("a")(world)
     world.run(FAILING_SECONDS + 40.0)
     assert violations(world, "no gateway serves on a for")
     assert not violations(world, "on b")
@@ -95,30 +95,30 @@ def test_a_gateway_that_serves_and_is_refused(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (freeze_front("a"), "the gateway on a does not serve"),
-        (kill_front("b"), "the gateway on b does not serve"),
+        (freeze_gateway("a"), "the gateway on a does not serve"),
+        (kill_gateway("b"), "the gateway on b does not serve"),
         (commit(*on_nodes("a")), "b is to have no gateway, and has"),
     ],
 )
 def test_what_is_missing_in_the_end(act: Act, words: str) -> None:
     world = up(GATEWAY)
     act(world)
-    assert words in world.oracles.fronts.missing()
+    assert words in world.oracles.gateways.missing()
 
 
 def test_a_gateway_without_its_key_or_with_other_routes_or_of_another_version() -> None:
     world = up(GATEWAY)
-    home = world.machines["a"].front
+    home = world.machines["a"].gateway
     process = home.serving
     assert isinstance(process, FrontProcess)
     keys = {path: home.files[path] for path in home.files if path.startswith("keys")}
     routes = home.files["routes.json"]
     for path in keys:
         del home.files[path]
-    assert world.oracles.fronts.missing() == "the gateway on a has the keys []"
+    assert world.oracles.gateways.missing() == "the gateway on a has the keys []"
     home.files |= keys
     home.files["routes.json"] = routes.replace(b'"sequence": ', b'"sequence": 9')
-    assert "the gateway on a has the routes" in world.oracles.fronts.missing()
+    assert "the gateway on a has the routes" in world.oracles.gateways.missing()
     home.files["routes.json"] = routes
     process.program = "gateway-0.pyz"
-    assert world.oracles.fronts.missing() == "the gateway on a runs gateway-0.pyz, expected gateway-1.pyz"
+    assert world.oracles.gateways.missing() == "the gateway on a runs gateway-0.pyz, expected gateway-1.pyz"

@@ -11,28 +11,35 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reconciler.planning.nodes.gateways import FAILING_SECONDS
-from reconciler.remote.nodes import front
+from reconciler.remote.nodes import gateway as remote_gateway
 from reconciler.resources import Gateway, Node
 from reconciler.state.plan import GatewayRefusal
 from reconciler.state.subjects import GatewaySubject
 from reconciler.status import Snapshots
 from reconciler.wire.generation import Routes
-from tests.simulation.world.fronts import KEY, KEY_FILE, PROGRAM, REMEMBERED_FILE, FrontHome, routes_in
+from tests.simulation.world.node_gateways import (
+    KEY,
+    KEY_FILE,
+    PROGRAM,
+    REMEMBERED_FILE,
+    GatewayHome,
+    routes_in,
+)
 
 from .bounds import FRONT_NEWS_SECONDS, REPEATS_MAX, REPEATS_SECONDS
 from .pruning import REASONS_KEPT_SECONDS
 
 if TYPE_CHECKING:
-    from tests.simulation.world.fronts import FrontProcess
     from tests.simulation.world.loop import Process
     from tests.simulation.world.machines import Machine
+    from tests.simulation.world.node_gateways import FrontProcess
     from tests.simulation.world.world import World
 
-ENDING = ("signal TERM", "signal KILL", f"remove {front.ROUTES}")
+ENDING = ("signal TERM", "signal KILL", f"remove {remote_gateway.ROUTES}")
 """How the names of the acts begin that end a gateway, or leave it without routes."""
 
 
-class Fronts:
+class NodeGateways:
     """Told of every act on the gateway of a node, and of every pass."""
 
     def __init__(self, world: World, violated: Callable[[str], None]) -> None:
@@ -82,7 +89,7 @@ class Fronts:
 
     def acts(self, by: Process, machine: Machine, what: str) -> None:
         """A controller is about to change something. A gateway that is wanted ends only for another version's."""
-        running = machine.front.running
+        running = machine.gateway.running
         if not what.startswith(ENDING) or running is None or not self._long_wanted(machine.name):
             return
         if what.startswith("remove") or running.program == by.context[PROGRAM].name:
@@ -107,10 +114,10 @@ class Fronts:
         if last.memory.gateways.files is None or last.desired.stopping:
             return
         refused = {each.node for each in last.plan.refused if isinstance(each, GatewayRefusal)}
-        serving = {name for name in self._wanted if world.machines[name].front.serving is not None}
+        serving = {name for name in self._wanted if world.machines[name].gateway.serving is not None}
         seen = {name for name in self._wanted if world.machines[name].reachable}
         self._untold = {name: self._untold.get(name, now) for name in seen - serving - refused}
-        shown = {name for name in seen & serving if world.machines[name].front.shown}
+        shown = {name for name in seen & serving if world.machines[name].gateway.shown}
         self._told = {name: self._told.get(name, now) for name in shown & refused}
         news = FRONT_NEWS_SECONDS + 2 * world.pace.keep_seconds
         for name, since in self._untold.items():
@@ -130,9 +137,9 @@ class Fronts:
         for name, machine in world.machines.items():
             if not machine.reachable:
                 continue
-            if name not in self._wanted and (machine.front.processes or machine.front.files):
-                return f"{name} is to have no gateway, and has {machine.front.processes or 'files for one'}"
-            lack = self._lack(machine.front) if name in self._wanted and not world.stopping else ""
+            if name not in self._wanted and (machine.gateway.processes or machine.gateway.files):
+                return f"{name} is to have no gateway, and has {machine.gateway.processes or 'files for one'}"
+            lack = self._lack(machine.gateway) if name in self._wanted and not world.stopping else ""
             if lack:
                 return f"the gateway on {name} {lack}"
         remembered = set(json.loads(world.home.get(REMEMBERED_FILE, b"[]")))
@@ -140,7 +147,7 @@ class Fronts:
             return f"{sorted(remembered)} are remembered to have gateways, expected {sorted(self._wanted)}"
         return ""
 
-    def _lack(self, home: FrontHome) -> str:
+    def _lack(self, home: GatewayHome) -> str:
         """Return how a gateway is not as it should be; empty if it is."""
         process, routes, there = home.serving, self._world.routes, routes_in(home)
         if process is None or process is not home.running:
@@ -151,8 +158,8 @@ class Fronts:
             return f"has the routes {there}, and {routes} are in force"
         if process.routes.current != there:
             return f"does not use its routes {there.sequence}, but {process.routes.current.sequence}"
-        keys = {path: key for path, key in home.files.items() if path != front.ROUTES}
-        return "" if keys == {f"{front.KEYS}/{KEY_FILE}": KEY} else f"has the keys {sorted(keys)}"
+        keys = {path: key for path, key in home.files.items() if path != remote_gateway.ROUTES}
+        return "" if keys == {f"{remote_gateway.KEYS}/{KEY_FILE}": KEY} else f"has the keys {sorted(keys)}"
 
     def check_incidents(self) -> None:
         """In the end nobody is told any more of a gateway that serves."""

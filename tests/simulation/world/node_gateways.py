@@ -1,4 +1,4 @@
-"""The gateways of simulated nodes: what ``remote.nodes.front`` finds on a machine, and what it does there."""
+"""The gateways of simulated nodes: what ``remote.nodes.gateway`` finds on a machine, and what it does there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reconciler.execution import gateways
 from reconciler.gateway.routing.routes import RoutesFile, parse_routes
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.commands import Completed
-from reconciler.remote.nodes import front
+from reconciler.remote.nodes import gateway as remote_gateway
 from reconciler.remote.nodes.local import LocalNode
 from reconciler.remote.runtime.agent_file import Bundle
 from reconciler.remote.runtime.gateway_file import gateway_file
@@ -73,7 +73,7 @@ def _program() -> Bundle:
     return PROGRAM.get(None) or gateway_file()
 
 
-for each in (front, gateways):
+for each in (remote_gateway, gateways):
     vars(each)["gateway_file"] = _program
 
 
@@ -122,7 +122,9 @@ class HomeFile:
             self._world.kill_controller(self._process)
 
 
-def gateways_of(world: World, process: Process, find: Callable[[Any], front.Front]) -> gateways.Gateways:
+def gateways_of(
+    world: World, process: Process, find: Callable[[Any], remote_gateway.NodeGateway]
+) -> gateways.Gateways:
     """The gateways of nodes, as a controller remembers them in its home."""
     remembered: Any = HomeFile(world, process, REMEMBERED_FILE)
     key: Any = HomeFile(world, process, KEY_FILE)
@@ -133,7 +135,7 @@ def gateways_of(world: World, process: Process, find: Callable[[Any], front.Fron
 # --- a machine -----------------------------------------------------------------------------------------
 
 
-class FrontHome:
+class GatewayHome:
     """``~/.reconciler/front`` of a machine, with the processes that it is the home of. Files outlive every boot."""
 
     def __init__(self, machine: Machine) -> None:
@@ -176,7 +178,7 @@ class FrontHome:
         if path.parent.name == "agents":
             self.programs.add(path.name)
             return
-        name = str(path.relative_to(ROOT / front.FOLDER))
+        name = str(path.relative_to(ROOT / remote_gateway.FOLDER))
         self.files[name] = content
         for each in self.processes:
             each.later(FOLLOW_SECONDS, each.follow)
@@ -224,7 +226,7 @@ class FrontHome:
 class FrontProcess:
     """A gateway's process on a node, from its start to its end."""
 
-    def __init__(self, home: FrontHome, program: str) -> None:
+    def __init__(self, home: GatewayHome, program: str) -> None:
         machine = home.machine
         self.home = home
         self.program = program
@@ -240,7 +242,7 @@ class FrontProcess:
 
     @property
     def command(self) -> str:
-        return f"{PYTHON} -I {ROOT}/agents/{self.program} {ROOT / front.FOLDER}"
+        return f"{PYTHON} -I {ROOT}/agents/{self.program} {ROOT / remote_gateway.FOLDER}"
 
     def later(self, seconds: float, act: Callable[..., object], *args: Any) -> None:
         """Do something in its own time."""
@@ -265,9 +267,9 @@ class FrontProcess:
 
     def follow(self) -> None:
         """Use the routes that lie there; until there are any, wait for them."""
-        if not self.locked or front.ROUTES not in self.home.files:
+        if not self.locked or remote_gateway.ROUTES not in self.home.files:
             return
-        self.routes.read(self.home.files[front.ROUTES])
+        self.routes.read(self.home.files[remote_gateway.ROUTES])
         if not self.listens:
             self.later(LISTEN_SECONDS, self._listen)
         self._say()
@@ -283,7 +285,7 @@ class FrontProcess:
             return
         self.listens = True
         self.home.machine.world.note(f"{self} listens")
-        self.home.machine.world.oracles.fronts.listens(self)
+        self.home.machine.world.oracles.gateways.listens(self)
         self._say()
 
     def _say(self) -> None:
@@ -335,7 +337,7 @@ class _Taken(RoutesFile):
     """The routes that a gateway uses, from the bytes of its file."""
 
     def __init__(self) -> None:
-        super().__init__(Path(front.ROUTES))
+        super().__init__(Path(remote_gateway.ROUTES))
         self._bytes = b""
 
     def read(self, content: bytes) -> None:
@@ -345,9 +347,9 @@ class _Taken(RoutesFile):
             self.take(parse_routes(content))
 
 
-def routes_in(home: FrontHome) -> Routes | None:
+def routes_in(home: GatewayHome) -> Routes | None:
     """The routes that lie there."""
-    content = home.files.get(front.ROUTES)
+    content = home.files.get(remote_gateway.ROUTES)
     return parse_routes(content) if content is not None else None
 
 
@@ -356,7 +358,7 @@ def routes_in(home: FrontHome) -> Routes | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontMachine(LocalNode):
-    """A machine over SSH, as far as its gateway is concerned: ``front.Remote``. Its agent is reached as any other's."""
+    """A machine over SSH, as far as its gateway is concerned: ``remote_gateway.Remote``. Its agent is reached as any other's."""
 
     machine: Machine
     process: Process
@@ -366,27 +368,27 @@ class FrontMachine(LocalNode):
         return Profile(ROOT.parent, "Linux", "x86_64", "me", 1000, self.name, python=PYTHON)
 
     async def put(self, path: PurePosixPath, content: bytes, mode: int) -> None:
-        home = self.machine.front
+        home = self.machine.gateway
         if self.machine.disk.full:
             await self._travel(PUT_SECONDS)
             raise Unreachable(f"{path} on {self.name} cannot be written: No space left on device")
         await self._act(f"put {path.name}", lambda: home.put(path, content), PUT_SECONDS)
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109 - as a machine has it
-        home = self.machine.front
+        home = self.machine.gateway
         script, words = argv[2], argv[5:]
         match script:
-            case front._LOOK:
+            case remote_gateway._LOOK:
                 await self._travel(timeout)
                 printed = home.look()
                 await self._travel(timeout)
                 return Completed(0, printed, "")
-            case front._START:
+            case remote_gateway._START:
                 program = PurePosixPath(words[0]).name
                 return await self._act("start", lambda: home.start(program), timeout)
-            case front._SIGNAL:
+            case remote_gateway._SIGNAL:
                 return await self._act(f"signal {' '.join(words)}", lambda: home.signal(words), timeout)
-            case front._REMOVE:
+            case remote_gateway._REMOVE:
                 return await self._act(f"remove {' '.join(words)}", lambda: home.remove(words), timeout)
             case _:
                 raise AssertionError(argv)
@@ -395,7 +397,7 @@ class FrontMachine(LocalNode):
         """Change something there, with whatever befalls it."""
         world = self.machine.world
         kind = world.pass_by(f"gateway on {self.name}: {what}", START)
-        world.oracles.fronts.asked(self.process, self.machine, what)
+        world.oracles.gateways.asked(self.process, self.machine, what)
         if kind == CRASH_BEFORE:
             world.kill_controller(self.process)
         await self._travel(timeout)
@@ -403,7 +405,7 @@ class FrontMachine(LocalNode):
             raise Unreachable(f"{self.name}: {what}: No space left on device")
         printed = ""
         if kind != LOST:
-            world.oracles.fronts.acts(self.process, self.machine, what)
+            world.oracles.gateways.acts(self.process, self.machine, what)
             printed = act() or ""
         if kind == CRASH_AFTER:
             world.kill_controller(self.process)

@@ -19,7 +19,7 @@ from reconciler.agent.system.process import states
 from reconciler.errors import Unreachable
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.commands import Completed, run_locally
-from reconciler.remote.nodes.front import Front, FrontFiles, GatewayState, digest_of_files
+from reconciler.remote.nodes.gateway import GatewayFiles, GatewayState, NodeGateway, digest_of_files
 from reconciler.remote.runtime.gateway_file import gateway_file
 
 pytestmark = [pytest.mark.processes, pytest.mark.needs("ps")]
@@ -38,7 +38,7 @@ here = pathlib.Path(home)
 (here / 'gateway.lock').write_text(f'{os.getpid()}\\n')
 time.sleep(600)
 """
-FILES = FrontFiles(b'{"routes": []}', {"gateway": b"secret", "jump-a": b"other"})
+FILES = GatewayFiles(b'{"routes": []}', {"gateway": b"secret", "jump-a": b"other"})
 
 
 class Here:
@@ -46,7 +46,7 @@ class Here:
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / ".reconciler"
-        self.front = self.root / "front"
+        self.folder = self.root / "front"
         self.program = self.root / "agents" / gateway_file().name
         self.commands = 0
         self.written: list[str] = []
@@ -78,8 +78,8 @@ def here(tmp_path: Path) -> Here:
 
 
 @pytest.fixture
-def front(here: Here) -> Front:
-    return Front(here, "b")
+def gateway(here: Here) -> NodeGateway:
+    return NodeGateway(here, "b")
 
 
 @contextmanager
@@ -96,12 +96,12 @@ def started(*words: object) -> Iterator[subprocess.Popen[str]]:
 @contextmanager
 def running(here: Here, name: str = "gateway-1.pyz") -> Iterator[subprocess.Popen[str]]:
     """A gateway of another version."""
-    here.front.mkdir(parents=True, exist_ok=True)
+    here.folder.mkdir(parents=True, exist_ok=True)
     here.program.parent.mkdir(parents=True, exist_ok=True)
     program = here.program.with_name(name)
     program.write_text(SLEEPS)
-    with started(sys.executable, "-I", program, here.front) as process:
-        (here.front / "gateway.lock").write_text(f"{process.pid}\nstarted as\n")
+    with started(sys.executable, "-I", program, here.folder) as process:
+        (here.folder / "gateway.lock").write_text(f"{process.pid}\nstarted as\n")
         yield process
 
 
@@ -112,153 +112,157 @@ def until_state(pid: int, letters: str) -> None:
         time.sleep(0.02)
 
 
-async def until_running(front: Front, with_words: bool = False) -> GatewayState:
+async def until_running(gateway: NodeGateway, with_words: bool = False) -> GatewayState:
     """Look until a process is seen; ``with_words``, until it has written its state as well."""
     deadline = time.monotonic() + 30
-    while (found := await front.look()).pid is None or (with_words and not found.said):
+    while (found := await gateway.look()).pid is None or (with_words and not found.said):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
     return found
 
 
-async def test_where_nothing_is_nothing_is_seen_and_a_look_leaves_nothing(here: Here, front: Front) -> None:
-    assert await front.look() == GatewayState()
+async def test_where_nothing_is_nothing_is_seen_and_a_look_leaves_nothing(
+    here: Here, gateway: NodeGateway
+) -> None:
+    assert await gateway.look() == GatewayState()
     assert not here.root.exists()
 
 
-async def test_files_are_sent_where_they_differ_and_others_are_removed(here: Here, front: Front) -> None:
-    await front.look()
-    await front.send(FILES)
+async def test_files_are_sent_where_they_differ_and_others_are_removed(
+    here: Here, gateway: NodeGateway
+) -> None:
+    await gateway.look()
+    await gateway.send(FILES)
     assert here.written == ["gateway", "jump-a", "routes.json"], "keys first: routes may need them"
-    assert (here.front / "routes.json").stat().st_mode & 0o777 == 0o600
-    await front.look()
-    await front.send(FILES)
+    assert (here.folder / "routes.json").stat().st_mode & 0o777 == 0o600
+    await gateway.look()
+    await gateway.send(FILES)
     assert len(here.written) == 3
-    (here.front / "keys" / "gateway").write_bytes(b"changed there")
-    await front.look()
-    fewer = FrontFiles(FILES.routes, {"gateway": b"secret"})
-    await front.send(fewer)
+    (here.folder / "keys" / "gateway").write_bytes(b"changed there")
+    await gateway.look()
+    fewer = GatewayFiles(FILES.routes, {"gateway": b"secret"})
+    await gateway.send(fewer)
     assert here.written[3:] == ["gateway"]
-    found = await front.look()
+    found = await gateway.look()
     assert sorted(found.files) == ["keys/gateway", "routes.json"]
 
 
-async def test_what_was_sent_has_the_digest_that_is_seen_there(front: Front) -> None:
-    await front.send(FILES)
-    assert digest_of_files((await front.look()).files) == FILES.digest
-    assert FrontFiles(b"{}", FILES.keys).digest != FILES.digest
-    await front.remove_files()
-    assert digest_of_files((await front.look()).files) == ""
+async def test_what_was_sent_has_the_digest_that_is_seen_there(gateway: NodeGateway) -> None:
+    await gateway.send(FILES)
+    assert digest_of_files((await gateway.look()).files) == FILES.digest
+    assert GatewayFiles(b"{}", FILES.keys).digest != FILES.digest
+    await gateway.remove_files()
+    assert digest_of_files((await gateway.look()).files) == ""
 
 
 async def test_a_gateway_is_started_once_and_seen_with_its_program_and_words(
-    here: Here, front: Front
+    here: Here, gateway: NodeGateway
 ) -> None:
     here.has_program()
     older = here.program.with_name("gateway-0.pyz")
     older.write_text("")
-    await front.start()
-    found = await until_running(front, with_words=True)
+    await gateway.start()
+    found = await until_running(gateway, with_words=True)
     try:
         assert (found.stopped, found.program) == (False, here.program.name)
         assert (found.said["pid"], found.last_words) == (found.pid, "its last words")
         assert not older.exists()
-        await front.start()
-        assert (await front.look()).pid == found.pid
-        await front.signal("STOP")
-        assert (await front.look()).stopped
-        await front.signal("TERM", "CONT")
+        await gateway.start()
+        assert (await gateway.look()).pid == found.pid
+        await gateway.signal("STOP")
+        assert (await gateway.look()).stopped
+        await gateway.signal("TERM", "CONT")
         until_state(found.pid or 0, "gZ")
-        assert (await front.look()).pid is None
+        assert (await gateway.look()).pid is None
         assert here.written == []
     finally:
-        if (await front.look()).pid == found.pid is not None:
+        if (await gateway.look()).pid == found.pid is not None:
             os.kill(found.pid, signal.SIGKILL)
 
 
-async def test_the_program_is_sent_where_it_is_missing(here: Here, front: Front) -> None:
-    await front.start()
+async def test_the_program_is_sent_where_it_is_missing(here: Here, gateway: NodeGateway) -> None:
+    await gateway.start()
     assert here.written == [gateway_file().name]
-    pid = (await until_running(front)).pid
+    pid = (await until_running(gateway)).pid
     assert pid is not None
     try:
-        await front.signal("TERM")
+        await gateway.signal("TERM")
         until_state(pid, "gZ")
     finally:
-        if (await front.look()).pid == pid:
+        if (await gateway.look()).pid == pid:
             os.kill(pid, signal.SIGKILL)
 
 
-async def test_one_that_cannot_be_started_says_why(here: Here, front: Front) -> None:
+async def test_one_that_cannot_be_started_says_why(here: Here, gateway: NodeGateway) -> None:
     here.program.parent.mkdir(parents=True)
     here.program.write_text("import nothing_like_this")
     with pytest.raises(Unreachable, match="nothing_like_this"):
-        await front.start()
+        await gateway.start()
 
 
 async def test_a_gateway_of_another_version_is_seen_with_its_program_and_not_started_twice(
-    here: Here, front: Front
+    here: Here, gateway: NodeGateway
 ) -> None:
-    with running(here) as gateway:
-        await front.start()
-        found = await front.look()
-        assert (found.pid, found.program) == (gateway.pid, "gateway-1.pyz")
-        os.kill(gateway.pid, signal.SIGSTOP)
-        until_state(gateway.pid, "T")
-        assert (await front.look()).stopped
-        await front.signal("CONT")
-        until_state(gateway.pid, "SR")
-        await front.signal("TERM", "CONT")
-        assert gateway.wait(30) == -signal.SIGTERM
+    with running(here) as process:
+        await gateway.start()
+        found = await gateway.look()
+        assert (found.pid, found.program) == (process.pid, "gateway-1.pyz")
+        os.kill(process.pid, signal.SIGSTOP)
+        until_state(process.pid, "T")
+        assert (await gateway.look()).stopped
+        await gateway.signal("CONT")
+        until_state(process.pid, "SR")
+        await gateway.signal("TERM", "CONT")
+        assert process.wait(30) == -signal.SIGTERM
 
 
 async def test_one_that_has_not_written_its_lock_yet_is_found_not_started_twice_and_ended(
-    here: Here, front: Front
+    here: Here, gateway: NodeGateway
 ) -> None:
-    with running(here) as gateway:
-        (here.front / "gateway.lock").write_text("")
-        await front.start()
-        assert (await front.look()).pid == gateway.pid
-        await front.signal("TERM")
-        assert gateway.wait(30) == -signal.SIGTERM
-    assert (await front.look()).pid is None
+    with running(here) as process:
+        (here.folder / "gateway.lock").write_text("")
+        await gateway.start()
+        assert (await gateway.look()).pid == process.pid
+        await gateway.signal("TERM")
+        assert process.wait(30) == -signal.SIGTERM
+    assert (await gateway.look()).pid is None
 
 
 @pytest.mark.parametrize("act", ["look", "signal", "remove_files"])
 async def test_another_process_with_the_number_in_a_copied_lock_is_left_alone(
-    here: Here, front: Front, act: str
+    here: Here, gateway: NodeGateway, act: str
 ) -> None:
-    here.front.mkdir(parents=True)
+    here.folder.mkdir(parents=True)
     with started(sys.executable, "-c", SLEEPS, here.root / "elsewhere" / "front") as stranger:
-        (here.front / "gateway.lock").write_text(f"{stranger.pid}\n")
+        (here.folder / "gateway.lock").write_text(f"{stranger.pid}\n")
         os.kill(stranger.pid, signal.SIGSTOP)
         until_state(stranger.pid, "T")
-        await getattr(front, act)(*(["TERM", "CONT"] if act == "signal" else []))
+        await getattr(gateway, act)(*(["TERM", "CONT"] if act == "signal" else []))
         assert states([stranger.pid])[stranger.pid] == "T"
-        assert (await front.look()).pid is None
+        assert (await gateway.look()).pid is None
 
 
-async def test_a_machine_that_prints_something_else_is_not_believed(here: Here, front: Front) -> None:
+async def test_a_machine_that_prints_something_else_is_not_believed(here: Here, gateway: NodeGateway) -> None:
     async def run(argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Completed:  # noqa: ASYNC109
         return Completed(0, "welcome to this machine\n\n", "")
 
     here.run = run  # type: ignore[method-assign]
     with pytest.raises(Unreachable, match="printed something else"):
-        await front.look()
+        await gateway.look()
 
 
 @pytest.mark.parametrize("said", ["", "not JSON", "[]", '"text"'])
-async def test_words_that_cannot_be_read_are_none(here: Here, front: Front, said: str) -> None:
-    here.front.mkdir(parents=True)
-    (here.front / "gateway.json").write_text(said)
-    assert (await front.look()).said == {}
+async def test_words_that_cannot_be_read_are_none(here: Here, gateway: NodeGateway, said: str) -> None:
+    here.folder.mkdir(parents=True)
+    (here.folder / "gateway.json").write_text(said)
+    assert (await gateway.look()).said == {}
 
 
 def test_the_file_has_every_module_that_a_gateway_imports(tmp_path: Path) -> None:
     file = tmp_path / "gateway.pyz"
     file.write_bytes(gateway_file().content)
     script = (
-        "import importlib, pkgutil, sys; sys.path.insert(0, sys.argv[1]); import reconciler.gateway, reconciler.bootstrap.front\n"
+        "import importlib, pkgutil, sys; sys.path.insert(0, sys.argv[1]); import reconciler.gateway, reconciler.bootstrap.node_gateway\n"
         "assert reconciler.__file__.startswith(sys.argv[1])\n"
         "for each in pkgutil.walk_packages(reconciler.gateway.__path__, 'reconciler.gateway.'): importlib.import_module(each.name)\n"
         "import reconciler.bootstrap.gateway, reconciler.remote.relay\n"

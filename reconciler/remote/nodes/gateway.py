@@ -70,7 +70,7 @@ def digest_of_files(digests: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True)
-class FrontFiles:
+class GatewayFiles:
     """The files that a gateway gets from its controller."""
 
     routes: bytes
@@ -114,7 +114,7 @@ class Remote(Shell, Protocol):
     async def profile(self) -> Profile: ...
 
 
-class Front:
+class NodeGateway:
     """The gateway of one machine. Every method raises ``Unreachable``."""
 
     def __init__(self, machine: Remote, name: str) -> None:
@@ -133,7 +133,7 @@ class Front:
         self._there = dict(state.files)
         return state
 
-    async def send(self, files: FrontFiles) -> None:
+    async def send(self, files: GatewayFiles) -> None:
         """Put these files there, as far as the last look has found others, and remove all other keys. A running gateway
         uses them within a moment."""
         home = (await self._machine.profile()).root / FOLDER
