@@ -32,6 +32,7 @@ class Watcher(Protocol):
     """Looks at gateways, as ``inventory.GatewaysOnNodes``."""
 
     async def look(self, name: NodeName, again: bool = False) -> NodeGatewayObservation: ...
+    def end_is_asked(self, name: NodeName) -> None: ...
 
 
 def _nowhere(name: NodeName) -> NodeGateway:
@@ -41,6 +42,9 @@ def _nowhere(name: NodeName) -> NodeGateway:
 class _Unwatched:
     async def look(self, name: NodeName, again: bool = False) -> NodeGatewayObservation:
         return NodeGatewayObservation(name, reached=False, problem="nothing looks at it")
+
+    def end_is_asked(self, name: NodeName) -> None:
+        pass
 
 
 class Gateways:

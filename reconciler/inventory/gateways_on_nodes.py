@@ -24,6 +24,9 @@ KEEP_SECONDS = 3.0
 AGAIN_SECONDS = 0.5
 """Time after which a gateway that has got new routes is looked at again: it uses them by then."""
 
+SERVED_SECONDS = 30.0
+"""A gateway that served for this long has shown that it can: earlier ends are forgiven, as those of groups are."""
+
 
 class NodeGateway(Protocol):
     """The gateway of one machine, as ``remote.nodes.gateway.NodeGateway``."""
@@ -42,6 +45,12 @@ class _Watch:
     """Held during a look, so that an older one never replaces a newer one."""
     failing_since: float | None = None
     """Time of the event loop at which it was first seen to fail; None if it did not fail when last seen."""
+    serving_since: float | None = None
+    """Time of the event loop since which the same process has been seen to serve; None if it does not."""
+    serving_pid: int | None = None
+    """The process that was seen to serve, and neither to be gone since then nor asked to end."""
+    ending_pid: int | None = None
+    """The process that was asked to end."""
 
 
 class GatewaysOnNodes:
@@ -78,6 +87,12 @@ class GatewaysOnNodes:
         if again:
             watch.again.set()
         return seen
+
+    def end_is_asked(self, name: NodeName) -> None:
+        """Take the next end of this gateway as one that was asked for."""
+        if (watch := self._watches.get(name)) is not None:
+            seen = self._seen.get(name)
+            watch.serving_pid, watch.ending_pid = None, None if seen is None else seen.pid
 
     async def close(self) -> None:
         """End all watchers. The gateways continue: they serve with or without a controller."""
@@ -119,7 +134,7 @@ class GatewaysOnNodes:
             before = self._seen.get(name, NodeGatewayObservation(name))
             try:
                 seen = _observation(name, await self._on(name).look())
-                seen = self._counted(seen, before, watch)
+                seen = self._counted(self._ends(seen, before, watch), before, watch)
             except (Unreachable, Refused, OSError) as error:
                 seen = replace(before, reached=False, problem=str(error))
             if self._watches.get(name) is watch:
@@ -127,6 +142,26 @@ class GatewaysOnNodes:
                 if known is None or replace(known, failing_seconds=seen.failing_seconds) != seen:
                     self._changed()
             return seen
+
+    def _ends(
+        self, seen: NodeGatewayObservation, before: NodeGatewayObservation, watch: _Watch
+    ) -> NodeGatewayObservation:
+        """Count the ends that nobody asked for, since it last served for ``SERVED_SECONDS``."""
+        now, ends, words = asyncio.get_running_loop().time(), before.ends_in_a_row, before.last_end
+        if watch.serving_pid is not None and seen.pid != watch.serving_pid:
+            ends, words = ends + 1, seen.problem
+            watch.serving_pid = watch.serving_since = None
+        if seen.pid != watch.ending_pid:
+            watch.ending_pid = None
+        if seen.serves:
+            if watch.serving_since is None:
+                watch.serving_since = now
+            watch.serving_pid = None if watch.ending_pid is not None else seen.pid
+            if now - watch.serving_since >= SERVED_SECONDS:
+                ends, words = 0, ""
+        else:
+            watch.serving_since = None
+        return replace(seen, ends_in_a_row=ends, last_end=words)
 
     def _counted(
         self, seen: NodeGatewayObservation, before: NodeGatewayObservation, watch: _Watch

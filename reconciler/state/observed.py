@@ -295,6 +295,10 @@ class NodeGatewayObservation:
     """True if it says that it cannot listen as declared."""
     failing_seconds: float = 0.0
     """Seconds for which looks have found it not running, or not listening as declared; 0 if the last one did not."""
+    ends_in_a_row: int = 0
+    """Times that it ended by itself since it last served for half a minute."""
+    last_end: str = ""
+    """Its last words before the newest of these ends."""
 
     @property
     def serves(self) -> bool:

@@ -204,6 +204,7 @@ async def test_a_gateway_is_remembered_before_it_gets_anything_and_seen_at_the_e
     assert bed.seen.process is GatewayProcess.RUNNING
     await carry_out(ReplaceGateway(A, KEY, "older"), bed.tools)
     assert (bed.seen.process, bed.seen.files != "") == (GatewayProcess.GONE, True)
+    assert bed.seen.ends_in_a_row == 0, "its end was asked for"
     await carry_out(StopGateway(A, KEY), bed.tools)
     assert (bed.seen.files, bed.written()) == ("", [])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -168,6 +169,47 @@ async def test_time_out_of_sight_is_no_time_of_failing(machine: Machine, watch: 
     await asyncio.sleep(0.3)
     machine.state = FAILS
     assert first.failing_seconds <= away.failing_seconds <= (await watch.look(A)).failing_seconds < 0.3
+
+
+def running(pid: int) -> GatewayState:
+    return replace(RUNS, pid=pid, said={**SAID, "pid": pid})
+
+
+async def test_ends_in_a_row_are_counted_until_it_has_served_for_a_while(
+    machine: Machine, watch: GatewaysOnNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch.watch(frozenset({A}))
+    found = []
+    for state in (
+        FAILS,
+        running(7),
+        FAILS,
+        FAILS,
+        running(7),
+        Unreachable("no route"),
+        running(8),
+        FAILS,
+        running(9),
+    ):
+        machine.state = state
+        seen = await watch.look(A)
+        found.append((seen.ends_in_a_row, seen.last_end))
+    once, twice, thrice = (1, "it does not run: oh"), (2, ""), (3, "it does not run: oh")
+    assert found == [(0, ""), (0, ""), once, once, once, once, twice, thrice, thrice]
+    monkeypatch.setattr(gateways_on_nodes, "SERVED_SECONDS", 0.0)
+    assert (await watch.look(A)).ends_in_a_row == 0
+
+
+async def test_an_end_that_was_asked_for_is_none_of_its_own(machine: Machine, watch: GatewaysOnNodes) -> None:
+    watch.watch(frozenset({A}))
+    await watch.look(A)
+    watch.end_is_asked(A)
+    for state in (RUNS, FAILS, RUNS):
+        machine.state = state
+        assert (await watch.look(A)).ends_in_a_row == 0
+    machine.state = FAILS
+    assert (await watch.look(A)).ends_in_a_row == 1, "the next process had the same number"
+    watch.end_is_asked(B)
 
 
 async def test_a_watcher_that_fails_begins_again(

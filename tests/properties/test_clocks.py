@@ -10,8 +10,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.planning.context.back_off_time import BACK_OFF_SECONDS_MAX
 from reconciler.planning.context.world import CLOCK_JUMP_SECONDS
-from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
 from reconciler.resources.deployment import Growth
 from reconciler.state import Plan, RequestedStop, WaitingFor
 from tests.examples import examples

@@ -87,6 +87,7 @@ async def stop(step: StopGateway, tools: Tools) -> None:
 async def _end(tools: Tools, name: NodeName) -> None:
     """End a gateway, and see that it is gone. A stopped process ends once it is continued."""
     gateway = tools.gateways.on(name)
+    tools.gateways.watcher.end_is_asked(name)
     for signals, seconds in ((("TERM", "CONT"), END_SECONDS), (("KILL",), KILLED_SECONDS)):
         await gateway.signal(*signals)
         seen = await _seen(tools, name, lambda seen: seen.process is GatewayProcess.GONE, seconds)

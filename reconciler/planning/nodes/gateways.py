@@ -6,6 +6,7 @@ be seen, and nothing before this controller has routes of its own.
 
 from __future__ import annotations
 
+from reconciler.planning.context.back_off_time import CRASH_LOOP_SECONDS, back_off_seconds
 from reconciler.planning.context.decision import NOTHING, Decision, wait
 from reconciler.planning.context.world import World
 from reconciler.state import (
@@ -105,7 +106,7 @@ def _keep(world: World, name: NodeName) -> Decision:
     if seen.files != digest and not _starts_without(world, seen, sends):
         return _one(sends)
     if seen.process is GatewayProcess.GONE:
-        return _start(world, name)
+        return _start(world, name, seen)
     if seen.program != gateways.program:
         return _one(ReplaceGateway(name, about, seen.program))
     return NOTHING
@@ -116,14 +117,22 @@ def _starts_without(world: World, seen: NodeGatewayObservation, sends: SendRoute
     return seen.process is GatewayProcess.GONE and seen.files != "" and sends.key in world.memory.failures
 
 
-def _start(world: World, name: NodeName) -> Decision:
+def _start(world: World, name: NodeName, seen: NodeGatewayObservation) -> Decision:
     if world.desired.stopping:
         return NOTHING  # it would start without models
     if _runtime_comes(world, name):
         return _wait(world, name, WaitingFor.RUNTIME, "its runtime is being built")
     if world.node(name).contact is Contact.UNKNOWN:
         return _wait(world, name, WaitingFor.AGENT, f"{name} has not been seen yet")
+    seconds = back_off_seconds(seen.ends_in_a_row) - seen.failing_seconds
+    if seconds > 0.0:
+        text = f"the gateway on {name}: next start after {_ended(seen)}"
+        return wait(_about(world, name), WaitingFor.BACK_OFF, text, world.now + seconds)
     return _one(StartGateway(name, _about(world, name)))
+
+
+def _ended(seen: NodeGatewayObservation) -> str:
+    return f"it has ended {seen.ends_in_a_row} times in a row, the last time: {seen.last_end}"
 
 
 def _runtime_comes(world: World, name: NodeName) -> bool:
@@ -131,14 +140,18 @@ def _runtime_comes(world: World, name: NodeName) -> bool:
 
 
 def _refused(world: World, name: NodeName) -> Decision:
-    """Say that a gateway has not served for longer than a start takes. One that cannot be seen now is as it was last."""
+    """Say that a gateway has not served for longer than a start takes, or ends again and again. One that cannot be seen
+    now is as it was last."""
     seen, gateway = world.observed.gateways_on_nodes.get(name), world.desired.gateway
-    if seen is None or gateway is None or seen.failing_seconds < FAILING_SECONDS:
+    if seen is None or gateway is None:
+        return NOTHING
+    loops = back_off_seconds(seen.ends_in_a_row) >= CRASH_LOOP_SECONDS
+    if not loops and seen.failing_seconds < FAILING_SECONDS:
         return NOTHING
     if world.desired.stopping or not _wants(world, name) or _runtime_comes(world, name):
         return NOTHING
     last = "" if seen.reached else " did not serve when it was seen last, and cannot be seen now"
-    text, person = f"the gateway on {name}{last}: {seen.problem}", ""
+    text, person = f"the gateway on {name}{last}: {_ended(seen) if loops else seen.problem}", ""
     reason = RefusedBecause.CANNOT_LISTEN
     if not seen.cannot_listen:
         reason = RefusedBecause.NO_GATEWAY

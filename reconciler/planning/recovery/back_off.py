@@ -16,17 +16,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 
+from reconciler.planning.context.back_off_time import (
+    BACK_OFF_SECONDS_MAX,
+    CRASH_LOOP_SECONDS,
+    back_off_seconds,
+)
 from reconciler.planning.context.view import Formed, Wanted
 from reconciler.planning.context.world import CLOCK_JUMP_SECONDS
 from reconciler.state import Attempt, FaultClass, ReplicaId
 
 from .diagnose import Diagnosis
 
-BACK_OFF_SECONDS_MIN = 10.0
-BACK_OFF_SECONDS_MAX = 300.0
-"""The kubelet's bounds (``pkg/kubelet/kubelet.go``: ``backOffPeriod``, ``MaxContainerBackOff``)."""
-CRASH_LOOP_SECONDS = 20.0
-"""A replica that waits for this long is reported as stalled, so that a person who has fixed the cause learns how to say so."""
 JITTER = 0.1
 """The share by which a wait may be longer, so that replicas that died together do not come back together."""
 SERVED_SECONDS = 30.0
@@ -115,14 +115,6 @@ def served_seconds(view: Wanted, fault: Diagnosis | None) -> float | None:
         return None
     died_at = min(fault.at, view.world.now) if fault else view.world.now
     return max(0.0, died_at - record.proven_at)
-
-
-def back_off_seconds(failures: int) -> float:
-    """Return the wait in seconds after this many failures in a row: none after the first, then 10 s doubling to five
-    minutes, without the jitter."""
-    if failures <= 1:
-        return 0.0
-    return min(BACK_OFF_SECONDS_MAX, BACK_OFF_SECONDS_MIN * 2.0 ** min(failures - 2, 10))
 
 
 def _failures(view: Wanted, ends: Sequence[_End]) -> int:

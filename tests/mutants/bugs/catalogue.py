@@ -55,6 +55,7 @@ from reconciler.inventory import collector
 from reconciler.planning import removal
 from reconciler.planning.context import (
     attempt_facts,
+    back_off_time,
     deadlines,
     ending,
     lost_nodes,
@@ -254,7 +255,7 @@ PLANNED = (
     ),
     Mutant(
         "no-back-off",
-        back_off.back_off_seconds,
+        back_off_time.back_off_seconds,
         become(LtE, GtE),
         "a group that never comes up is started again and again without a pause",
         BACK_OFF,

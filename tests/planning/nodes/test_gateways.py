@@ -67,6 +67,7 @@ class Machine:
     seen: NodeGatewayObservation | None = None
     failing_seconds: float = 0.0
     cannot_listen: bool = False
+    ends_in_a_row: int = 0
 
     def look(self, name: NodeName) -> NodeGatewayObservation | None:
         if self.reached:
@@ -81,6 +82,8 @@ class Machine:
                 files=self.files,
                 cannot_listen=self.cannot_listen,
                 failing_seconds=self.failing_seconds,
+                ends_in_a_row=self.ends_in_a_row,
+                last_end="it does not run: no such key" if self.ends_in_a_row else "",
             )
         elif self.seen is not None:
             self.seen = replace(self.seen, reached=False, problem="no route to host")
@@ -304,6 +307,37 @@ def test_one_that_does_not_serve_for_longer_than_a_start_is_refused_with_its_nod
     assert [each.node for each in found if isinstance(each, GatewayRefusal)] == ([A] if reason else [])
     machine.reached = False
     assert [each.reason for each in cluster.plan().refused] == ([reason] if reason else []), "as seen last"
+
+
+@pytest.mark.parametrize(
+    ("ends", "failing", "until"),
+    [(1, 0.0, None), (2, 0.0, 110.0), (2, 4.0, 106.0), (2, 10.0, None), (4, 0.0, 140.0), (30, 0.0, 400.0)],
+)
+def test_one_that_ends_again_and_again_is_started_later_each_time(
+    ends: int, failing: float, until: float | None
+) -> None:
+    cluster = Cluster(remembered={A})
+    cluster.machines[A] = Machine(files=NEW, ends_in_a_row=ends, failing_seconds=failing)
+    assert cluster.steps() == ([StartGateway(A, KEY)] if until is None else [])
+    assert [(each.reason, each.until) for each in cluster.plan().waiting if "gateway on" in each.text] == (
+        [] if until is None else [(WaitingFor.BACK_OFF, until)]
+    )
+
+
+@pytest.mark.parametrize("machine", [Machine(files=NEW), serving()])
+def test_a_person_is_told_of_one_that_ends_again_and_again_whether_it_runs_just_now_or_not(
+    machine: Machine,
+) -> None:
+    cluster = Cluster(remembered={A})
+    cluster.machines[A] = replace(machine, ends_in_a_row=2)
+    assert cluster.plan().refused == ()
+    cluster.machines[A] = replace(machine, ends_in_a_row=3)
+    (refused,) = cluster.plan().refused
+    assert refused.reason is RefusedBecause.NO_GATEWAY
+    assert (
+        refused.text
+        == "the gateway on a: it has ended 3 times in a row, the last time: it does not run: no such key"
+    )
 
 
 # --- whatever happens --------------------------------------------------------------------------------

@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.planning.context.back_off_time import BACK_OFF_SECONDS_MAX
 from reconciler.planning.recovery import back_off
-from reconciler.planning.recovery.back_off import (
-    BACK_OFF_SECONDS_MAX,
-    PORTS_TAKEN_FREE,
-    SERVED_SECONDS,
-    SHORT_LIVES_FREE,
-)
+from reconciler.planning.recovery.back_off import PORTS_TAKEN_FREE, SERVED_SECONDS, SHORT_LIVES_FREE
 from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX
 from reconciler.resources import Manifest
 from reconciler.state import (

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 
 from reconciler.execution.handlers.machines import REPAIR_SECONDS_MAX
+from reconciler.planning.context.back_off_time import BACK_OFF_SECONDS_MAX
 from reconciler.planning.context.deadlines import PROOF_SECONDS_MAX
-from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
 from reconciler.state import WaitingFor
 from reconciler.state.observed import KILL_SECONDS
 from reconciler.status.unserved import UNSERVED_SECONDS

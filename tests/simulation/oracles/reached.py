@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from reconciler.planning.context.back_off_time import BACK_OFF_SECONDS_MAX
 from reconciler.planning.diagnosis.detectors import PANICS_MAX
-from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
 from reconciler.planning.recovery.diagnose import ATTEMPTS_SECONDS
 from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
 from reconciler.state import RefusedBecause, WaitingFor

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from reconciler.planning.recovery.back_off import BACK_OFF_SECONDS_MAX
+from reconciler.planning.context.back_off_time import BACK_OFF_SECONDS_MAX
 from reconciler.planning.transport import fallback
 from reconciler.state import RefusedBecause, WorkloadId
 from tests.simulation.oracles import jobs
