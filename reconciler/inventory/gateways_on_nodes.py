@@ -49,6 +49,8 @@ class _Watch:
     """Time of the event loop since which the same process has been seen to serve; None if it does not."""
     serving_pid: int | None = None
     """The process that was seen to serve, and neither to be gone since then nor asked to end."""
+    ending_since: float | None = None
+    """Time of the event loop at which the first of the ends in a row was seen; None without one."""
     ending_pid: int | None = None
     """The process that was asked to end."""
 
@@ -139,7 +141,13 @@ class GatewaysOnNodes:
                 seen = replace(before, reached=False, problem=str(error))
             if self._watches.get(name) is watch:
                 known, self._seen[name] = self._seen.get(name), seen
-                if known is None or replace(known, failing_seconds=seen.failing_seconds) != seen:
+                if (
+                    known is None
+                    or replace(
+                        known, failing_seconds=seen.failing_seconds, ending_seconds=seen.ending_seconds
+                    )
+                    != seen
+                ):
                     self._changed()
             return seen
 
@@ -150,6 +158,7 @@ class GatewaysOnNodes:
         now, ends, words = asyncio.get_running_loop().time(), before.ends_in_a_row, before.last_end
         if watch.serving_pid is not None and seen.pid != watch.serving_pid:
             ends, words = ends + 1, seen.problem
+            watch.ending_since = now if watch.ending_since is None else watch.ending_since
             watch.serving_pid = watch.serving_since = None
         if seen.pid != watch.ending_pid:
             watch.ending_pid = None
@@ -158,10 +167,11 @@ class GatewaysOnNodes:
                 watch.serving_since = now
             watch.serving_pid = None if watch.ending_pid is not None else seen.pid
             if now - watch.serving_since >= SERVED_SECONDS:
-                ends, words = 0, ""
+                ends, words, watch.ending_since = 0, "", None
         else:
             watch.serving_since = None
-        return replace(seen, ends_in_a_row=ends, last_end=words)
+        ending = now - watch.ending_since if watch.ending_since is not None else 0.0
+        return replace(seen, ends_in_a_row=ends, last_end=words, ending_seconds=ending)
 
     def _counted(
         self, seen: NodeGatewayObservation, before: NodeGatewayObservation, watch: _Watch

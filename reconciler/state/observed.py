@@ -299,6 +299,8 @@ class NodeGatewayObservation:
     """Times that it ended by itself since it last served for half a minute."""
     last_end: str = ""
     """Its last words before the newest of these ends."""
+    ending_seconds: float = 0.0
+    """Seconds since the first of these ends; 0 without one."""
 
     @property
     def serves(self) -> bool:

@@ -138,7 +138,7 @@ def _since(refusal: Refusal, snapshots: Snapshots, statuses: Statuses) -> float 
     yet."""
     if isinstance(refusal, GatewayRefusal):
         seen = snapshots.observed.gateways_on_nodes.get(refusal.node)
-        return None if seen is None else snapshots.now - seen.failing_seconds
+        return None if seen is None else snapshots.now - max(seen.failing_seconds, seen.ending_seconds)
     known = statuses.get(refusal.object)
     stalled = known.condition("Stalled") if known is not None else None
     return stalled.since if stalled is not None and stalled.status else None

@@ -93,6 +93,21 @@ def test_it_stays_open_while_it_cannot_be_seen_and_over_a_restart_of_the_control
     assert len(log.occasions) == 2
 
 
+def test_one_that_ends_again_and_again_is_one_incident_although_it_runs_at_times() -> None:
+    log = of(B)
+    again = replace(GOOD, ends_in_a_row=3, last_end="it does not run: oh", ending_seconds=50.0)
+    see(log, 0, again)
+    assert open_(log) == []
+    see(log, 0, replace(again, ending_seconds=60.0))
+    see(log, 30, replace(DEAD, ends_in_a_row=4, last_end="it does not run: oh", ending_seconds=70.0))
+    see(log, 25, replace(again, ends_in_a_row=4, ending_seconds=100.0))
+    assert open_(log) == [("gateway-on/b", "GatewayNotRunning")]
+    assert log.occasions == [(1, Occasion.OPENED), (1, Occasion.PERSON_NEEDED)]
+    see(log, 0, GOOD)
+    assert open_(log) == []
+    assert log.texts(EntryKind.OUTCOME) == ["the gateway on b serves again"]
+
+
 def test_one_that_is_only_out_of_sight_is_none() -> None:
     log = of(B)
     see(log, 600, replace(GOOD, reached=False, problem="no route to host"))
