@@ -7,9 +7,9 @@ from typing import Any
 
 from reconciler.state import Desired, Memory, Observed, Plan
 from reconciler.status import Snapshots, failed_runs
-from tests.cli.jobs import TRAIN, answer, answers
+from tests.cli.jobs import TRAIN, answer, answers, rank_log
 from tests.cli.live import manifest
-from tests.status.jobs import failed, job, run, succeeded
+from tests.status.jobs import failed, failed_attempt, job, record, run, succeeded
 
 from .bench import Bench
 from .scenes import Scene, Scenes, elsewhere, scripted
@@ -42,7 +42,12 @@ def artifacts_that_are_still_being_fetched(bench: Bench) -> Iterator[Scene]:
 
 @SCENES.at("cli/commands/logs/rank_logs.py", "logs job/{x}")
 def the_logs_of_a_job_by_its_name_alone(bench: Bench) -> Iterator[Scene]:
-    yield from _shown(bench, answer(run()), "logs", "train")
+    with scripted(bench, TRAIN) as controller:
+        controller.answers["get"] = answers(answer(run(1, failed_attempt(1)), group=record(1, 2)))
+        controller.answers["rank_log"] = rank_log(
+            {"job_train.1.2.0": "loss 2\n", "job_train.1.2.1": "loss 2\n"}
+        )
+        yield Scene(lambda: bench.calls("logs", "train").err, mends=False)
 
 
 @SCENES.at("cli/commands/write/pausing.py", "restart {x}")

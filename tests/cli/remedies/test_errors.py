@@ -12,6 +12,7 @@ import pytest
 from reconciler.cli.core import hints
 from reconciler.cli.core.app import COMMANDS
 from tests.cli.conftest import Result
+from tests.cli.jobs import TRAIN
 from tests.cli.live import API, MANIFESTS, Live, live, manifest, wait_for
 from tests.source.conftest import AUTHOR, clone
 
@@ -56,6 +57,7 @@ def values(bench: Bench) -> dict[str, str]:
         "node/NAME": "node/node-c",
         "model/NAME": "model/tiny",
         "apikey/NAME": "apikey/spare",
+        "job/NAME": "job/train",
         "fabric/NAME": "fabric/cables",
         "deployment/NAME": "deployment/big",
         "NAME": "big",
@@ -131,7 +133,7 @@ def _prepare(bench: Bench) -> None:
     bench.calls("delete", "deployment/more", "apikey/gone", "apikey/big", "--ignore-not-found", "--no-wait")
     bench.calls("apply", "-f", values(bench)["CABLES"])
     bench.calls("key", "create", "spare")
-    text = "---\n".join(map(manifest, MANIFESTS))
+    text = "---\n".join([*map(manifest, MANIFESTS), TRAIN])
     assert bench.calls("apply", "-f", "-", stdin=text).code == 0
 
 

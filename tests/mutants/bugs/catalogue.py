@@ -410,7 +410,7 @@ PLANNED = (
     Mutant(
         "a-stop-is-asked-in-every-pass",
         ending._ask_again,
-        put(BoolOp, "True or {it.values[2]}"),
+        always(BoolOp, 1, 2),
         "a group that finishes what it has is asked to end many times a second",
         PLANNING,
     ),
@@ -1162,7 +1162,7 @@ KEPT_BY_AGENTS = (
     Mutant(
         "who-left-its-session-is-not-found",
         agent_leftovers._processes_of,
-        drop(Compare, 2, 3),
+        drop(Compare, 1, 2),
         "a process that a rank has started and left behind goes on holding its memory, unseen",
         LEFTOVERS,
     ),
