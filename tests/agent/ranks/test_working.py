@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,12 @@ class Places:
         for each in (self.begin, self.other):
             os.chown(each, OWNER, -1)
 
-    def place(self) -> Path:
+    def place(self, rank: str = "ranks/job_bench.0.1.0", name: str = "place") -> Path:
         """The place of a job whose user has not made a working directory in it."""
-        place = self.root / "place"
+        place = self.root / name
         place.mkdir(0o711)
         (place / working.OWNER_FILE).write_text(
-            json.dumps({"directory": str(self.ranks / "job_bench.0.1.0"), "user": USER})
+            json.dumps({"directory": str(self.ranks.parent / rank), "user": USER})
         )
         return place
 
@@ -109,6 +109,24 @@ def test_a_place_without_a_working_directory_is_removed_and_nothing_else(places:
     assert places.other.exists()
 
 
+def test_only_places_of_this_agents_ranks_that_are_not_needed_are_removed(places: Places) -> None:
+    gone = places.place("ranks/job_bench.0.1.0", "gone")
+    kept = [
+        places.place("ranks/job_bench.0.2.0", "running"),
+        places.place("other/ranks/job_bench.0.1.0", "other agent"),
+        places.place("ranks/old/job_bench.0.1.0", "deeper"),
+        places.place("ranks", "no rank"),
+        places.place("ranks/job_bench.0.1.0", "unreadable"),
+    ]
+    (kept[-1] / working.OWNER_FILE).write_text("[]")
+
+    with finished():
+        working.remove_places(places.ranks, lambda directory: directory.name == "job_bench.0.2.0")
+
+    assert not gone.exists()
+    assert sorted(places.root.iterdir()) == sorted(kept)
+
+
 def test_a_working_directory_that_its_own_mode_closes_is_removed_and_nothing_else(places: Places) -> None:
     work = places.work()
     work.chmod(0)
@@ -146,3 +164,23 @@ def test_a_closed_working_directory_of_the_agents_own_user_is_removed(places: Pl
 
     assert list(places.ranks.iterdir()) == [work.parent]
     assert list(work.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("removing", [directory.move_work, directory.remove])
+def test_a_link_in_the_place_of_a_working_directory_is_not_followed(
+    places: Places, removing: Callable[[Path, RankId], None]
+) -> None:
+    id = RankId("job_bench", 0, 1, 0)
+    work = places.ranks / str(id) / WORK
+    work.parent.mkdir()
+    work.symlink_to(places.begin)
+    places.begin.chmod(0o750)
+    for each in (work.parent, places.ranks):
+        os.chown(each, OWNER, -1)
+
+    with finished(), as_owner():
+        removing(places.ranks, id)
+
+    assert list(places.begin.iterdir()) == [places.other]
+    assert places.begin.stat().st_mode & 0o777 == 0o750
+    assert [each.name for each in places.ranks.iterdir()] == ([] if removing is directory.remove else [str(id)])
