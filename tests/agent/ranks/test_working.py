@@ -183,4 +183,6 @@ def test_a_link_in_the_place_of_a_working_directory_is_not_followed(
 
     assert list(places.begin.iterdir()) == [places.other]
     assert places.begin.stat().st_mode & 0o777 == 0o750
-    assert [each.name for each in places.ranks.iterdir()] == ([] if removing is directory.remove else [str(id)])
+    assert [each.name for each in places.ranks.iterdir()] == (
+        [] if removing is directory.remove else [str(id)]
+    )
