@@ -117,6 +117,27 @@ def test_connections_decay_when_nobody_has_asked_for_so_long(seconds: float, fau
     assert found(evidence(first=lost, proven=True, idle_seconds=seconds)).fault is fault
 
 
+WEDGED = MachineFacts(verbs_answer=False)
+
+
+@pytest.mark.parametrize(
+    ("facts", "rested", "cause", "fault"),
+    [
+        (None, 0.0, Cause.STALLED, FaultClass.SILENT_HANG),
+        (None, 0.0, Cause.OVERDUE, FaultClass.SILENT_HANG),
+        (None, IDLE_DECAY_SECONDS, Cause.STALLED, FaultClass.IDLE_DECAY),
+        (None, IDLE_DECAY_SECONDS, Cause.OVERDUE, FaultClass.SILENT_HANG),
+        (WEDGED, 0.0, Cause.STALLED, FaultClass.VERBS_WEDGED),
+        (WEDGED, IDLE_DECAY_SECONDS, Cause.OVERDUE, FaultClass.VERBS_WEDGED),
+    ],
+)
+def test_a_group_that_hangs_is_explained_by_its_rest_or_by_its_tools_before_it_is_a_silent_hang(
+    facts: MachineFacts | None, rested: float, cause: Cause, fault: FaultClass
+) -> None:
+    symptom = Symptom(cause, "no token for 60 s", 1000.0)
+    assert found(evidence(facts, symptom=symptom, proven=True, idle_seconds=rested)).fault is fault
+
+
 def test_what_is_wrong_with_a_machine_explains_what_its_ranks_say() -> None:
     disabled = MachineFacts(rdma_enabled=False)
     assert found(evidence(disabled, first=ended(code=ExitCode.VERBS))).fault is FaultClass.RDMA_DISABLED
