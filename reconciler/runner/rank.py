@@ -89,7 +89,7 @@ def live(config_path: str, progress_descriptor: int | None) -> int:
             ending = watch.ending  # raised within code that has made an error of its own of it
         watch.disarm()
     except RankEnd as end:  # by the watch, while it was on its way out for something else
-        ending = watch.ending or end
+        ending = end
         watch.disarm()
     finally:
         bounded = _bound_exit(ending.code)
