@@ -744,3 +744,25 @@ def test_missing_settings_are_one_task_of_their_machine_whichever_row_has_seen_t
         seen = Detection("it is wrong", (name,))
         expected = declared if declared and row.remedy is Remedy.REPAIR else row.sign(seen)
         assert repair.task(snapshot, row, seen) == expected
+
+
+def test_nothing_is_changed_while_a_machine_is_changed_otherwise_or_is_to_restart() -> None:
+    world = cabled(network=True)
+    for rank in world.alive():
+        world.end_rank(rank, code=ExitCode.PEER_LOST)
+    learn_of_port(world, A, bridged=True)
+    assert [step.node for step in repairs(world.plan())] == [A]
+
+    world.in_flight.add("node/node-a")
+    assert repairs(world.plan()) == []
+    assert "node-a: its settings are changed when nothing else is done to it" in waits(world.plan())
+    world.in_flight.clear()
+
+    world.manifests = [
+        node(A, repair={"network": True}, rebootFrom="boot")
+        if m.kind == "Node" and m.metadata.name == A
+        else m
+        for m in world.manifests
+    ]
+    assert repairs(world.plan()) == []
+    assert "node-a: its settings are changed when nothing else is done to it" in waits(world.plan())

@@ -312,8 +312,19 @@ def test_a_group_that_is_formed_again_takes_no_more_than_the_first_time() -> Non
         assert formed(found) == before
 
 
-def test_a_group_that_is_formed_again_stays_where_its_context_has_room() -> None:
+def test_a_group_of_another_spec_leaves_as_much_to_others_as_a_new_one() -> None:
     found = world(64)
+    before = formed(found)[1]
+    found.manifests.append(deployment("other", nodes=1))
+    formed(found, "other")
+    found.manifests[-2] = deployment(nodes=1, restartedAt="2026-01-01T00:00:00Z")
+    assert formed(found)[1] < before
+    assert found.group().epoch == 2
+
+
+@pytest.mark.parametrize("memory", [24, 64], ids=["less than half of the longest", "half of the longest"])
+def test_a_group_that_is_formed_again_stays_where_its_context_has_room(memory: int) -> None:
+    found = world(memory)
     before = formed(found)
     found.manifests.append(node("node-b"))
     found.memory_of["node-b"] = 1024 * GIB

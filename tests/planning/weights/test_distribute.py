@@ -417,6 +417,12 @@ def test_while_news_of_a_fetch_are_awaited_no_other_machine_asks_the_hub() -> No
     assert fetches(world.plan()) == ["node-0"]
 
 
+def test_news_of_a_machine_that_is_not_to_have_them_are_not_awaited() -> None:
+    world = agents(machines(count=3, nodes=2))
+    world.writes = {NodeName("node-2"): Write(world.link, 1000)}
+    assert fetches(world.plan()) == ["node-0"]
+
+
 @pytest.mark.parametrize("first", ["pipeline", "tensor"])
 def test_a_node_that_one_deployment_needs_in_full_gets_all_whatever_the_order_of_their_names(
     first: str,
