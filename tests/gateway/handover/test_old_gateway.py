@@ -24,7 +24,7 @@ from reconciler.gateway.server import serve
 from reconciler.serving.addresses import address_of
 from reconciler.serving.limiter import ConnectionLimits
 from reconciler.wire.generation import Routes
-from reconciler.wire.handover import NEW, NEW_RECEIVES, OLD, Drain, Given, Report, Stop, Used
+from reconciler.wire.handover import NEW, NEW_RECEIVES, OLD, OLD_RECEIVES, Drain, Given, Report, Stop, Used
 from reconciler.wire.keys import AccessKey, SecretHash, hash_of, secret_of
 from tests.gateway.conftest import SOURCES, Cluster
 from tests.gateway.rank_double import eventually
@@ -220,3 +220,21 @@ async def test_a_gateway_that_drains_goes_on_without_the_new_one_and_stops_with_
                 async with kept.get(cluster.url("/v1/models")) as answer:
                     assert answer.status == 200
                 await task
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["while it drains", "at its end"])
+async def test_a_new_gateway_that_is_gone_is_told_nothing_more_and_the_old_one_goes_on(
+    over: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    ours.setblocking(False)
+    channel, stop, finished = Channel(ours, OLD_RECEIVES), asyncio.Event(), asyncio.Event()
+    if over:
+        finished.set()
+
+    await handing_over.report(channel, lambda: [Report()], stop, finished)
+
+    assert "the new gateway is gone" in caplog.text
+    assert not stop.is_set()
+    assert ours.fileno() == -1

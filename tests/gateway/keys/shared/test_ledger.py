@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from valkey.asyncio import Valkey
 
 from reconciler.gateway.keys.ledger import DAY_SECONDS, Grant, Limit, MemoryLedger, Moment, Refusal
+from reconciler.gateway.keys.shared import ledger
 from reconciler.gateway.keys.shared.ledger import LEASE_SECONDS, Gateway, SharedLedger
 from reconciler.gateway.keys.shared.store import SharedStore
 from reconciler.wire.gateway import LimitsStore
@@ -115,6 +116,19 @@ async def test_what_was_reserved_and_not_used_is_there_again_for_all(server: Red
         b.ledger.release("webui", grant, now())
         await told(b)
         await a.granted(limits, 88)
+
+
+async def test_what_an_idle_gateway_has_used_is_told_at_once_and_not_at_its_next_sign_of_life(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "BEAT_SECONDS", 600.0)
+    limits = KeyLimits(tokens_per_minute=100)
+    async with fronts(server, prefix="idle") as (a, b):
+        grant = await a.granted(limits, 80)
+        await told(a)
+        a.settle(grant, 12)
+        await told(a)
+        await b.granted(limits, 88)
 
 
 async def test_a_day_is_the_stores_and_the_same_for_all(server: RedisServer) -> None:
