@@ -60,7 +60,7 @@ def test_a_directory_that_cannot_be_is_said_before_anything_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    assert ask(tmp_path / "file" / "below", 0) == EXIT_USAGE
+    assert ask(tmp_path / "file" / "below", 0) == EXIT_USAGE == os.EX_USAGE
     assert "Not a directory" in capsys.readouterr().err
 
 

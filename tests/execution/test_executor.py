@@ -162,6 +162,7 @@ async def test_the_life_of_a_rank_step_by_step(bed: Bed) -> None:
     (forgotten,) = await bed.do(ForgetRank(REPLICA, NODE, RANK))
     assert forgotten.done
     assert set(bed.tools.volatile.stops) == {other}
+    await bed.collected(lambda report: not report.ranks)
     assert bed.store.agents.all() == {NODE: LOCAL}
     assert [outcome.problem for outcome in await bed.do(StopAgent(NODE))] == [""]
     assert bed.collector.nodes()[NODE].contact is Contact.AGENT_DOWN
