@@ -84,6 +84,26 @@ async def test_a_request_that_is_malformed_and_has_the_name_of_an_open_one_ends_
         assert await client.next("a") is None
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"type": "cancel", "request": 7},
+        {"type": "cancel"},
+        {"type": "nothing", "request": "b"},
+        {"request": "b"},
+        {"type": "generate", "request": 7},
+        {"type": "generate"},
+    ],
+    ids=str,
+)
+async def test_what_is_malformed_and_no_request_with_a_name_ends_the_connection(
+    frame: dict[str, Any], socket: str
+) -> None:
+    async with connected(socket) as client:
+        client.writer.write(encode(frame))
+        assert await client.next("b") is None
+
+
 async def test_texts_that_wait_to_be_tokenized_have_a_bound_together(
     socket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
