@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.planning.context.deadlines import SILENCE_SECONDS
-from reconciler.planning.rollout.budget import WATCHED_SECONDS
+from reconciler.planning.rollout.budget import WATCHED_SECONDS, Budget
 from reconciler.planning.rollout.costs import misfit
 from reconciler.state import (
     AllocateEpoch,
@@ -247,6 +247,19 @@ def test_one_whose_agent_has_just_started_counts_when_that_has_asked_it() -> Non
     assert waits(world)[1].until == world.now - 1.0 + WATCHED_SECONDS
     world.now += WATCHED_SECONDS
     assert roll(world)[0] == [1]
+
+
+@pytest.mark.parametrize(("number", "in_doubt"), [(0, True), (1, False)], ids=["rank 0", "another rank"])
+def test_only_the_agent_of_rank_0_has_to_ask_a_replica_that_it_has_just_begun_to_watch(
+    number: int, in_doubt: bool
+) -> None:
+    world = World([*(node(f"node-{at}") for at in range(4)), model(), deployment(nodes=2, replicas=2)])
+    assert world.settle() == Plan()
+    world.now += 3600.0
+    world.since[world.group().members[number]] = world.now - 1.0
+    seen = Budget.of(world.seen(), NAME)
+    assert set(seen.doubtful) == ({world.replica()} if in_doubt else set())
+    assert seen.until == (world.now - 1.0 + WATCHED_SECONDS if in_doubt else None)
 
 
 def test_one_whose_agent_is_down_may_be_gone_and_no_other_is_taken_down() -> None:

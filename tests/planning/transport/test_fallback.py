@@ -634,6 +634,13 @@ def test_no_transport_is_left_before_probes_were_asked_since_it_failed() -> None
     assert form.group.transport == "ring"
 
 
+def test_a_group_that_serves_waits_for_no_probes() -> None:
+    world = two_macs()
+    observed = world.observed()
+    nodes = {**observed.nodes, A: replace(observed.nodes[A], examined=False)}
+    assert plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy") == Plan()
+
+
 def test_another_wish_forgives_a_transport() -> None:
     world = two_macs()
     without_cable(world)
