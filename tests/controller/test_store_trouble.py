@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -24,9 +23,8 @@ from .test_loop import WAIT_SECONDS, Controlled
 
 __all__ = ["controller"]
 
-PASSES = 10
-PASSES_SECONDS = 5.0
-"""For all of them; a store that is being opened waits so long for one write."""
+PASSES = 20
+"""So many that a wait of 5 s for the store in each would exceed ``WAIT_SECONDS``."""
 
 
 @pytest.fixture
@@ -69,10 +67,8 @@ async def test_a_locked_store_delays_what_is_written_and_not_the_loop(
         await controlled.attempts.get()
         with locked(tmp_path / "store.db"):
             controlled.parts.publisher.publish_events(events)
-            began = time.monotonic()
             for _ in range(PASSES):
                 await passed(controlled)
-            assert time.monotonic() - began < PASSES_SECONDS
             assert waits(controlled)
         while waits(controlled):
             await passed(controlled)
@@ -99,10 +95,8 @@ def test_a_controller_whose_store_is_damaged_gives_way_to_one_that_adopts_everyt
 ) -> None:
     controller.wait(lambda: stalled(controller))
     agents = controller.agents()
-    began = time.monotonic()
     spoil(controller.home / "store.db")
     assert controller.process.wait(WAIT_SECONDS) == EXIT_DEPOSED
-    assert time.monotonic() - began < 5.0
     assert "is damaged" in controller.log.read_text().splitlines()[-1]
     for _ in range(2):
         controller.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,9 +14,8 @@ from reconciler.errors import Deposed, Locked
 from reconciler.store import EventFilter, Store
 from tests.store.test_store import ATTEMPT, GROUP, TINY, event
 
-WRITES = 20
-SOON_SECONDS = 2.0
-"""For so many writes; a store that is being opened waits 5 s for one."""
+WRITES = 30
+"""So many that a wait of 5 s for each, as when a store is opened, would exceed the time limit of a test."""
 
 
 @contextmanager
@@ -37,11 +35,9 @@ def store(store: Store) -> Store:
 
 def test_a_write_fails_at_once_and_says_why_while_reading_goes_on(store: Store, tmp_path: Path) -> None:
     with locked(tmp_path / "store.db"):
-        began = time.monotonic()
         for _ in range(WRITES):
             with pytest.raises(Locked, match="another process has locked it"):
                 store.add_events([event("late")])
-        assert time.monotonic() - began < SOON_SECONDS
         assert store.locked
         assert "another process has locked it" in store.problem
         store.verify()
