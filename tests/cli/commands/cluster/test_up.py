@@ -81,7 +81,7 @@ class Up:
         return self.process.wait(WAIT_SECONDS)
 
     def pids(self, role: str) -> list[int]:
-        """The running children of this home: those of ``role`` (``controller`` or ``gateway``)."""
+        """The running children of this home: those of ``role`` (``controller``, ``gateway`` or ``console``), or all."""
         words = f"-m reconciler --home {self.home} {role}"
         found = [each for each in listed() if words in each.command and each.state != "Z"]
         parents = {each.pid: each.parent for each in found}
@@ -97,10 +97,10 @@ def up(home: Path, tmp_path: Path) -> Iterator[Up]:
         if running.process.poll() is None:
             running.process.kill()
         running.process.wait(WAIT_SECONDS)
-        for pid in running.pids("controller") + running.pids("gateway"):
-            with suppress(ProcessLookupError):  # they end with their parent, now or a moment later
+        for pid in running.pids(""):  # services outlive it, and so does the console
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        running.wait(lambda: not running.pids("controller") + running.pids("gateway"))
+        running.wait(lambda: not running.pids(""))
 
 
 GATEWAY = str(ROOT / "manifests" / "gateway.yaml")
