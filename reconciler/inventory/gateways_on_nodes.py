@@ -52,7 +52,7 @@ class _Watch:
     ending_since: float | None = None
     """Time of the event loop at which the first of the ends in a row was seen; None without one."""
     ending_pid: int | None = None
-    """The process that was asked to end."""
+    """The pid of the gateway that a step has asked to end; None without one."""
 
 
 class GatewaysOnNodes:

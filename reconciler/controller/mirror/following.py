@@ -118,6 +118,8 @@ class Following:
             self.standing = None if spec is None else Standing(spec, self._clock())
             self._begun = True
             self._moved(None)
+            if await asyncio.to_thread(load_settings, self._settings) != spec:
+                return 0.0  # somebody has changed them since they were read, and was overwritten
         if self.standing is None:
             return SETTINGS_SECONDS
         before = self.standing.refusal

@@ -160,6 +160,8 @@ class Remote:
         self.verify()
         run_git((own, *_FETCH, str(fetched.path), f"+{REF}:{REMOTE}"), timeout_seconds=FETCH_SECONDS)
         self.verify()
+        if self.repo.mirrored() != spec.url:
+            raise Conflict("the remote was set otherwise meanwhile")
         self.repo.configure(spec.url, spec.path)  # before main moves: only the folder is ever read
         moved = git_process((own, "update-ref", REF, revision, head or ""), b"", {}, LIST_SECONDS)
         if moved.returncode:

@@ -13,7 +13,7 @@ import pytest
 from reconciler.controller.mirror.following import Following
 from reconciler.resources.git_repository import GitRepositorySpec
 from reconciler.source.git.repository import ClusterRepo
-from reconciler.source.mirror.looking import Remote
+from reconciler.source.mirror.looking import Remote, configure
 from reconciler.source.mirror.settings import write_settings
 from reconciler.state.reports.status import Event
 from tests.source.conftest import NODE, Person
@@ -98,3 +98,30 @@ async def test_settings_that_are_wrong_are_told_and_change_nothing(seen: Seen, r
     await seen.until(lambda: seen.following.complaint)
     assert "source.yaml:1:1: apiVersion: required field is missing" in seen.following.complaint
     assert repo.head() is None
+
+
+@pytest.mark.parametrize("during", ["configure", "look"])
+async def test_a_remote_that_is_unset_during_a_round_stays_unset(
+    during: str,
+    seen: Seen,
+    repo: ClusterRepo,
+    remote: Person,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pushed(remote, NODE)
+    act = getattr(Remote, during)
+
+    def unset_first(self: Remote, spec: GitRepositorySpec | None, *more: object) -> object:
+        if seen.settings.exists():
+            seen.settings.unlink()
+            configure(repo, None)
+        return act(self, spec, *more)
+
+    write_settings(seen.settings, GitRepositorySpec(url=str(tmp_path / "remote.git")))
+    monkeypatch.setattr(Remote, during, unset_first)
+    seen.following.look_now()
+    await seen.until(lambda: not seen.settings.exists())
+    seen.following.look_now()
+    await seen.until(lambda: seen.following.standing is None)
+    assert (repo.mirrored(), repo.head()) == ("", None)
