@@ -20,6 +20,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.state.jobs import Run, RunReason, RunResult
+from reconciler.state.memory import Write
 from reconciler.wire.launch import RankId
 from tests.worlds import World, deployment, job, model, worker
 
@@ -64,6 +65,24 @@ def test_a_run_that_has_failed_too_often_does_not_begin_again() -> None:
     assert run.failures == 2
     assert run.ended is not None
     assert run.ended.reason is RunReason.BACKOFF_LIMIT
+
+
+@pytest.mark.parametrize("written", [["node-a"], ["node-b"], ["node-a", "node-b"]])
+def test_a_run_that_a_store_does_not_know_is_waited_for_until_its_nodes_are_seen_again(
+    written: list[str],
+) -> None:
+    world = started()
+    for rank in ranks(world):
+        world.end_rank(rank, code=0)
+    world.settle()
+    world.lose_store()
+    world.writes = {NodeName(name): Write(world.link, world.sequence + 1) for name in written}
+    plan = world.plan()
+    assert not plan.steps
+    assert [each.reason for each in plan.waiting] == [WaitingFor.OBSERVATION]
+    world.sequence += 1
+    world.settle()
+    assert world.runs[RUN].ended is not None
 
 
 def test_a_run_that_may_be_tried_again_is_and_no_more_often_than_that() -> None:
