@@ -119,8 +119,7 @@ async def test_a_machine_that_hangs_stands_still_for_all_and_one_whose_links_dec
             macs4.change(lambda world: changes.fault(world, "studio-1", mute="silent"))
             assert await _computes_in_silence(group, client, 200)
         macs4.change(lambda world: changes.fault(world, "studio-1", mute="deaf"))
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(ask(str(group.socket)), DEAF_SECONDS)
+        assert await _takes_no_request(group)
         macs4.change(lambda world: changes.fault(world, "studio-1", mute="broken"))
         assert await _breaks_off(group)
         macs4.change(lambda world: changes.fault(world, "studio-1", decayed=True))
@@ -144,6 +143,16 @@ async def _computes_in_silence(group: Group, client: Client, tokens: int) -> boo
 
 def _has_made(tokens: int) -> Callable[[Progress], bool]:
     return lambda last: last.tokens >= tokens
+
+
+async def _takes_no_request(group: Group) -> bool:
+    """Whether rank 0 comes to leave a question unanswered: it is told so beside its work."""
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            await asyncio.wait_for(ask(str(group.socket)), DEAF_SECONDS)
+        except TimeoutError:
+            return True
+    return False
 
 
 async def _breaks_off(group: Group) -> bool:
