@@ -89,4 +89,4 @@ def carry_out(action: Action) -> None:
     )
     if done.returncode:
         words = (done.stderr or done.stdout).strip()[-_WORDS_MAX:] or f"exit status {done.returncode}"
-        raise Refused("MeasureFailed", f"{act}: {words}")
+        raise Refused("MeasureFailed", f"{action.why}: {words}")

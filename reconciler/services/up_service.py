@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from reconciler.remote.bootstrap import launchd
 from reconciler.remote.bootstrap.actions import Action, Run, Write
 from reconciler.remote.bootstrap.service import Keeper, definition_path, plist, unit
 
@@ -120,14 +121,11 @@ class UpService:
             )
             actions.append(Action(why, end))
         if self.machine.keeper is Keeper.LAUNCHD:
-            if definition is not None:
-                why = "unload the service; ranks continue"
-                actions.append(self._by(why, "launchctl", "bootout", f"system/{self.name}"))
-            start = ("launchctl", "bootstrap", "system", str(self.definition))
+            load = launchd.load(self._as_root("launchctl"), self.name, str(self.definition))
         else:
             actions.append(self._by("let systemd read it", "systemctl", "daemon-reload"))
-            start = ("systemctl", "enable", "--now", f"{self.name}.service")
-        actions.append(self._by("start `up` now and at every boot", *start))
+            load = (*self._as_root("systemctl"), "enable", "--now", f"{self.name}.service")
+        actions.append(self._action("start `up` now and at every boot", load))
         return actions
 
     def remove_actions(self, definition: str | None) -> Sequence[Action]:
@@ -135,8 +133,11 @@ class UpService:
         if definition is None:
             return ()
         if self.machine.keeper is Keeper.LAUNCHD:
-            unload = self._by("unload the service", "launchctl", "bootout", f"system/{self.name}")
-            return (unload, self._by("remove its definition", "rm", "-f", str(self.definition)))
+            unload = launchd.unload(self._as_root("launchctl"), self.name)
+            return (
+                self._action("unload the service", unload),
+                self._by("remove its definition", "rm", "-f", str(self.definition)),
+            )
         return (
             self._by(
                 "stop the service, now and at every boot",
@@ -162,11 +163,13 @@ class UpService:
         return (Action(why, Run(("sudo", "tee", str(self.definition)), text), by_person=True),)
 
     def _by(self, why: str, tool: str, *words: str) -> Action:
+        return self._action(why, (*self._as_root(tool), *words))
+
+    def _action(self, why: str, argv: tuple[str, ...]) -> Action:
+        by_person = not self.machine.administrator and self.machine.keeper is not Keeper.SYSTEMD_OF_USER
+        return Action(why, Run(argv), by_person)
+
+    def _as_root(self, tool: str) -> tuple[str, ...]:
         if self.machine.keeper is Keeper.SYSTEMD_OF_USER:
-            own = ("--user",) if tool == "systemctl" else ()
-            return Action(why, Run((tool, *own, *words)))
-        if self.machine.administrator == "root":
-            return Action(why, Run((tool, *words)))
-        if self.machine.administrator == "sudo":
-            return Action(why, Run(("sudo", "-n", tool, *words)))
-        return Action(why, Run(("sudo", tool, *words)), by_person=True)
+            return (tool, "--user") if tool == "systemctl" else (tool,)
+        return {"root": (tool,), "sudo": ("sudo", "-n", tool)}.get(self.machine.administrator, ("sudo", tool))

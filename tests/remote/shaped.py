@@ -1,5 +1,6 @@
 """A machine shaped at its edge like a Mac, or like a Linux with systemd: tools on its user's ``PATH`` that keep their
-state in a folder, and start what they are told to. Emulated: that launchd and systemd do what their manuals say.
+state in a folder, and start what they are told to. Emulated: that systemd does what its manual says, and launchd what
+the emulated Macs' does (``reconciler.sandbox.world.launchd``).
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ class Shape:
         for tool in ("launchctl", "systemctl"):
             if (self.bin / tool).exists():
                 os.spawnv(os.P_WAIT, str(self.bin / tool), [tool, "boot"])
+
+    def launchctl(self, *words: str) -> int:
+        """A person types this there; its exit status."""
+        return os.spawnv(os.P_WAIT, str(self.bin / "launchctl"), ["launchctl", *words])
 
     def stop(self) -> None:
         """End the watchers, and what they have started."""

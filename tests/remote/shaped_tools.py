@@ -1,16 +1,24 @@
-"""The tools of ``shaped.Shape``: run as ``shaped_tools.py TOOL FOLDER ARGUMENTS…``, standard library only."""
+"""The tools of ``shaped.Shape``: run as ``shaped_tools.py TOOL FOLDER ARGUMENTS…``, without packages of others."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import plistlib
 import shlex
 import subprocess
 import sys
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[2]))
+
+from reconciler.sandbox.world.launchd import Service, State, step
+
+STOP_SECONDS = 0.5
+"""launchd takes so long to let go of a service; on a Mac, until its process has ended."""
 THROTTLE_SECONDS = 0.2
 """launchd waits ten seconds between two starts, systemd as long as the unit says."""
 
@@ -89,29 +97,45 @@ def running(folder: Path, name: str) -> str:
 def launchctl(folder: Path, words: list[str]) -> int:
     verb, *more = words
     if verb == "boot":
-        for loaded in folder.glob("loaded-*"):
-            load(folder, loaded.read_text())
+        for kept in folder.glob("service-*"):
+            service = Service(**json.loads(kept.read_text())).after_boot()
+            keep(folder, service)
+            if service.state == State.RUNNING:
+                load(folder, service.path)
         return 0
+    path = str(place(folder, more[1])) if verb == "bootstrap" else ""
+    name = plistlib.loads(Path(path).read_bytes())["Label"] if path else more[0].partition("/")[2]
+    kept = folder / f"service-{name}"
+    service = Service(**json.loads(kept.read_text())) if kept.exists() else Service(name)
+    service = replace(service, path=path or service.path)
+    after, code = step(service, verb, time.time(), STOP_SECONDS)
     if verb == "print":
-        name = more[0].partition("/")[2]
-        loaded = folder / f"loaded-{name}"
-        if not loaded.exists():
-            sys.stderr.write(f'Bad request.\nCould not find service "{name}" in domain for system\n')
-            return 113
-        pid = running(folder, name)
-        sys.stdout.write(f"system/{name} = {{\n\tactive count = 1\n\tpath = {loaded.read_text()}\n")
-        sys.stdout.write("\tstate = running\n" if pid else "\tstate = not running\n")
-        sys.stdout.write(f"\tpid = {pid}\n" if pid else "")
-        sys.stdout.write("\n\tresource coalition = {\n\t\tpid = 1\n\t}\n}\n")
-        return 0
+        return show(folder, after, code)
     note(folder, "launchctl", words)
+    if code:
+        sys.stderr.write(f"launchctl {verb}: {code}\n")
+        return code
     if verb == "bootstrap":
-        return load(folder, str(place(folder, more[1])))
-    name = more[0].partition("/")[2]
-    if not (folder / f"loaded-{name}").exists():
-        return 113
-    if verb == "bootout":
+        load(folder, path)
+    if verb == "bootout" and service.state == State.RUNNING:
         end(folder, name)
+    keep(folder, after)
+    return 0
+
+
+def keep(folder: Path, service: Service) -> None:
+    (folder / f"service-{service.label}").write_text(json.dumps(asdict(service)))
+
+
+def show(folder: Path, service: Service, code: int) -> int:
+    if code:
+        sys.stderr.write(f'Bad request.\nCould not find service "{service.label}" in domain for system\n')
+        return code
+    pid = running(folder, service.label)
+    sys.stdout.write(f"system/{service.label} = {{\n\tactive count = 1\n\tpath = {service.path}\n")
+    sys.stdout.write("\tstate = running\n" if pid else "\tstate = not running\n")
+    sys.stdout.write(f"\tpid = {pid}\n" if pid else "")
+    sys.stdout.write("\n\tresource coalition = {\n\t\tpid = 1\n\t}\n}\n")
     return 0
 
 

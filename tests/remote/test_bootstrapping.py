@@ -227,6 +227,19 @@ async def test_an_agent_is_back_after_a_restart_of_the_machine_unless_it_is_not_
     assert (await observed(node)).held_by == HeldBy.LAUNCHD
 
 
+async def test_a_service_that_somebody_has_disabled_is_enabled_by_the_next_bootstrap(shaped: Shaped) -> None:
+    host, shape = await shaped(MAC)
+    node = host.node()
+    await carried_out(node)
+    assert shape.launchctl("disable", "system/reconciler-ada-far") == 0
+    shape.boot()
+    assert shape.pids() == [], "launchd does not load it"
+    plan = await bootstrap.plan_bootstrap(node)
+    assert "start the agent now and at every boot" in [each.why for each in plan.own_actions]
+    assert (await carried_out(node)).measures == ()
+    assert (await observed(node)).held_by == HeldBy.LAUNCHD
+
+
 async def test_where_a_service_starts_nothing_the_agent_is_started_without_it(
     shaped: Shaped, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

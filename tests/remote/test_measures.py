@@ -11,8 +11,8 @@ import pytest
 from reconciler.errors import Unreachable
 from reconciler.hardening import sudoers
 from reconciler.planning.nodes.root_commands import RootCommand, RootCommands
-from reconciler.remote.bootstrap import actions, rights, survey
-from reconciler.remote.bootstrap.actions import Action, Place, Write
+from reconciler.remote.bootstrap import actions, launchd, rights, survey
+from reconciler.remote.bootstrap.actions import Action, Place, Run, Write
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import Keeper, definition, script, service_name
 from reconciler.remote.bootstrap.survey import Survey
@@ -66,7 +66,7 @@ def test_a_mac_gets_a_launch_daemon() -> None:
     )
     assert lines(planned)[5:] == [
         f"$ /usr/bin/sudo -n /usr/bin/install -o root -g wheel -m 644 {draft} {final}",
-        f"$ /usr/bin/sudo -n /bin/launchctl bootstrap system {final}",
+        str(Run(launchd.load(("/usr/bin/sudo", "-n", "/bin/launchctl"), "reconciler-ada-far", final))),
     ]
     assert all(each.why for each in planned)
 
@@ -168,10 +168,15 @@ def test_what_has_gone_another_way_is_put_right(
 
 @pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD], ids=lambda k: k.value)
 def test_another_definition_is_replaced(keeper: Keeper) -> None:
-    planned = lines(actions.actions(settled(MAC, keeper, definition="old"), place(MAC)))
-    assert [line.removeprefix("$ /usr/bin/sudo -n ").partition(" ")[2].split()[0] for line in planned] == (
-        ["-o", "bootout", "bootstrap"] if keeper is Keeper.LAUNCHD else ["-o", "daemon-reload", "restart"]
-    )
+    planned = actions.actions(settled(MAC, keeper, definition="old"), place(MAC))
+    assert [each.why.partition(";")[0] for each in planned] == [
+        "install it in the system",
+        *(
+            ["load the service again"]
+            if keeper is Keeper.LAUNCHD
+            else ["let systemd read it", "restart the service"]
+        ),
+    ]
 
 
 @pytest.mark.parametrize("shell", ["/usr/bin/fish", "/bin/tcsh", "/bin/csh", "/opt/homebrew/bin/fish"])
@@ -194,10 +199,12 @@ def test_who_has_another_shell_is_told_to_paste_into_sh(shell: str) -> None:
 def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> None:
     planned = actions.actions(seen(Keeper.LAUNCHD, administrator="", agent=9), place(MAC))
     service = definition(Keeper.LAUNCHD, MAC, "far")
-    assert [line.partition(" (")[0] for line in lines(planned)] == [
+    final = "/Library/LaunchDaemons/reconciler-ada-far.plist"
+    load = Run(launchd.load(("sudo", "launchctl"), "reconciler-ada-far", final))
+    assert [line.partition(" (mode")[0] for line in lines(planned)] == [
         "write /u/ada/.reconciler/nodes/far/serve",
-        f"by a person: $ sudo tee /Library/LaunchDaemons/reconciler-ada-far.plist <<'END-OF-FILE'\n{service}END-OF-FILE",
-        "by a person: $ sudo launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist",
+        f"by a person: $ sudo tee {final} <<'END-OF-FILE'\n{service}END-OF-FILE",
+        f"by a person: {load}",
         "by a person: $ /bin/kill -TERM 9",
     ]
     plan = BootstrapPlan(MAC, seen(Keeper.LAUNCHD, administrator=""), planned, ())

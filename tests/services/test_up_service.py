@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from reconciler.remote.bootstrap.actions import Action
+from reconciler.remote.bootstrap import launchd
+from reconciler.remote.bootstrap.actions import Action, Run
 from reconciler.remote.bootstrap.service import Keeper
 from reconciler.services.up_service import Machine, UpService
 
@@ -22,8 +23,13 @@ def service(keeper: Keeper, administrator: str = "", home: Path = HOME) -> UpSer
     return UpService(home, Machine("ada", 501, PurePosixPath("/u/ada"), keeper, administrator))
 
 
+def shown(command: tuple[str, ...]) -> str:
+    return str(Run(command))
+
+
 def first_lines(actions: tuple[Action, ...] | list[Action]) -> list[str]:
-    return [str(each.act).splitlines()[0] for each in actions]
+    """What is done, and of a pasted file its first line."""
+    return [str(each.act).partition("<<'END-OF-FILE'\n")[0] for each in actions]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,7 @@ def first_lines(actions: tuple[Action, ...] | list[Action]) -> list[str]:
             Keeper.SYSTEMD,
             "sudo",
             [
-                f"$ sudo -n tee {UNIT} <<'END-OF-FILE'",
+                f"$ sudo -n tee {UNIT} ",
                 "$ sudo -n systemctl daemon-reload",
                 f"$ sudo -n systemctl enable --now {NAME}.service",
             ],
@@ -50,7 +56,7 @@ def first_lines(actions: tuple[Action, ...] | list[Action]) -> list[str]:
         (
             Keeper.LAUNCHD,
             "",
-            [f"$ sudo tee {PLIST} <<'END-OF-FILE'", f"$ sudo launchctl bootstrap system {PLIST}"],
+            [f"$ sudo tee {PLIST} ", shown(launchd.load(("sudo", "launchctl"), NAME, PLIST))],
         ),
     ],
 )
@@ -77,10 +83,7 @@ def test_an_up_in_a_terminal_gives_way_before_the_service_starts() -> None:
 def test_another_definition_is_loaded_anew_on_a_mac() -> None:
     made = service(Keeper.LAUNCHD, "root")
     actions = first_lines(list(made.install_actions(made.script_text(), "another", 0)))
-    assert actions[1:] == [
-        f"$ launchctl bootout system/{NAME}",
-        f"$ launchctl bootstrap system {PLIST}",
-    ]
+    assert actions[1:] == [shown(launchd.load(("launchctl",), NAME, PLIST))]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_another_definition_is_loaded_anew_on_a_mac() -> None:
                 "$ systemctl daemon-reload",
             ],
         ),
-        (Keeper.LAUNCHD, [f"$ launchctl bootout system/{NAME}", f"$ rm -f {PLIST}"]),
+        (Keeper.LAUNCHD, [shown(launchd.unload(("launchctl",), NAME)), f"$ rm -f {PLIST}"]),
     ],
 )
 def test_what_removes_it(keeper: Keeper, does: list[str]) -> None:

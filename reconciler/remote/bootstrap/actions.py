@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from reconciler.hardening import sudoers
 from reconciler.planning.diagnosis.rules import RECOVERY
 
-from . import rights
+from . import launchd, rights
 from .profile import Profile
 from .rights import Rights
 from .service import Keeper, definition, definition_path, node_folder, script, script_path, service_name
@@ -245,21 +245,16 @@ class _Service:
         loaded = self.seen.loaded
         if loaded and not changed:
             return ()
-        if self.seen.keeper is not Keeper.LAUNCHD:
-            if loaded:
-                return (
-                    self._by(
-                        "restart the service; ranks continue", "systemctl", "restart", f"{self.name}.service"
-                    ),
-                )
-            why = "start the agent now and at every boot"
-            return (self._by(why, "systemctl", "enable", "--now", f"{self.name}.service"),)
         why = "start the agent now and at every boot"
-        load = self._by(why, "launchctl", "bootstrap", "system", str(self.path))
-        if not loaded:
-            return (load,)
-        why = "unload the service; its agent ends, ranks continue"
-        return (self._by(why, "launchctl", "bootout", f"system/{self.name}"), load)
+        if self.seen.keeper is Keeper.LAUNCHD:
+            if loaded:
+                why = "load the service again; its agent ends, ranks continue"
+            load = launchd.load(self._as_root("launchctl"), self.name, str(self.path))
+            return (self._action(why, load),)
+        unit = f"{self.name}.service"
+        if loaded:
+            return (self._by("restart the service; ranks continue", "systemctl", "restart", unit),)
+        return (self._by(why, "systemctl", "enable", "--now", unit),)
 
     def unload(self) -> Sequence[Action]:
         """Return the actions that unload the service; empty if it is not loaded."""
@@ -267,7 +262,7 @@ class _Service:
             return ()
         why = "stop the service, now and at every boot; its agent ends, ranks continue"
         if self.seen.keeper is Keeper.LAUNCHD:
-            return (self._by(why, "launchctl", "bootout", f"system/{self.name}"),)
+            return (self._action(why, launchd.unload(self._as_root("launchctl"), self.name)),)
         return (self._by(why, "systemctl", "disable", "--now", f"{self.name}.service"),)
 
     def forget(self) -> Sequence[Action]:
@@ -287,18 +282,24 @@ class _Service:
         return self._by(why, "systemctl", "start", f"{self.name}.service")
 
     def _by(self, why: str, tool: str, *words: str) -> Action:
-        """Return a command for the service manager, as root if needed: from here if possible, else by a person. That
-        person's own shell finds the tool, because the ``PATH`` of the machine's user must not decide what an
-        administrator runs."""
+        return self._action(why, (*self._as_root(tool), *words))
+
+    def _action(self, why: str, argv: tuple[str, ...]) -> Action:
+        by_person = not self.seen.administrator and self.seen.keeper is not Keeper.SYSTEMD_OF_USER
+        return Action(why, Run(argv), by_person)
+
+    def _as_root(self, tool: str) -> tuple[str, ...]:
+        """Return the words before the arguments of a tool of the service manager, as root if needed: from here if
+        possible, else by a person. That person's own shell finds the tool, because the ``PATH`` of the machine's user
+        must not decide what an administrator runs."""
         path = self.seen.tools.get(tool, tool)
         if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
-            there = f"XDG_RUNTIME_DIR=/run/user/{self.found.uid}"
-            return Action(why, Run(("/usr/bin/env", there, path, "--user", *words)))
+            return ("/usr/bin/env", f"XDG_RUNTIME_DIR=/run/user/{self.found.uid}", path, "--user")
         if self.seen.administrator == "root":
-            return Action(why, Run((path, *words)))
+            return (path,)
         if self.seen.administrator == "sudo":
-            return Action(why, Run((self.seen.tools.get("sudo", "sudo"), "-n", path, *words)))
-        return Action(why, Run(("sudo", tool, *words)), by_person=True)
+            return (self.seen.tools.get("sudo", "sudo"), "-n", path)
+        return ("sudo", tool)
 
 
 # --- for a person ----------------------------------------------------------------------------------

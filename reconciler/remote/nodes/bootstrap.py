@@ -84,7 +84,7 @@ async def carry_out(node: SshNode, measure: Action, tell: Tell = lambda text: No
     done = await node.run(measure.act.argv, timeout=MEASURE_SECONDS)
     if done.status != 0:
         words = (done.err or done.out).strip()[-_WORDS_MAX:] or f"exit status {done.status}"
-        raise Refused("MeasureFailed", f"on {node.name}: {measure.act}: {words}")
+        raise Refused("MeasureFailed", f"on {node.name}: {measure.why}: {words}")
 
 
 async def settle(node: SshNode) -> None:

@@ -107,7 +107,7 @@ async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> No
     assert text.endswith("node/far bootstrapped except for the steps that a person must take there\n")
     for line in (
         "     sudo tee /Library/LaunchDaemons/reconciler-ada-far.plist <<'END-OF-FILE'\n",
-        "     sudo launchctl bootstrap system /Library/LaunchDaemons/reconciler-ada-far.plist\n",
+        "' load reconciler-ada-far /Library/LaunchDaemons/reconciler-ada-far.plist sudo launchctl\n",
         "     sudo pmset -c sleep 0\n",
     ):
         assert line in text
@@ -132,7 +132,7 @@ async def test_what_takes_a_password_is_printed_to_be_pasted(place: Place) -> No
     status, text, err = await place.reset("--yes")
     assert (status, err) == (0, "")
     assert text.endswith("node/far unchanged except for the steps that a person must take there\n")
-    assert "     sudo launchctl bootout system/reconciler-ada-far\n" in text
+    assert "' unload reconciler-ada-far '' sudo launchctl\n" in text
     assert len(place.shape.pids()) == 1
 
 

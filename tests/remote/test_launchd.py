@@ -1,0 +1,209 @@
+"""What makes launchd use a definition, or let go of it, from every state: real scripts, and a launchd with states."""
+
+from __future__ import annotations
+
+import plistlib
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from reconciler.remote.bootstrap import launchd
+from reconciler.remote.bootstrap.profile import Profile
+from reconciler.remote.bootstrap.service import Keeper, definition, definition_path
+from reconciler.remote.nodes import bootstrap
+from reconciler.sandbox.world.launchd import IO_ERROR, NO_SERVICE, STEPS, Service, State, step
+from reconciler.services import machine
+from reconciler.services.up_service import Machine, UpService
+from tests.examples import examples
+
+pytestmark = pytest.mark.processes
+
+NAME = "reconciler.up.DOMAIN\\ada"
+PATH = str(definition_path(Keeper.LAUNCHD, PurePosixPath("/u/ada"), NAME))
+NEVER = 10_000
+LAUNCHD = """
+status=0 state={state} disabled={disabled} gone={gone} stop={stop} allowed={allowed} now=0 told=
+sleep() {{ now=$((now + $1)); save; }}
+save() {{ printf "%s\\n" "state=$state disabled=$disabled gone=$gone now=$now" > "$KEPT"; }}
+launchctl() {{
+    . "$KEPT"
+    [ "$state" = stopping ] && [ $now -ge $gone ] && state=absent
+    case $1:$2:$3 in
+    enable:"$LABEL":) disabled=no status=0;;
+    bootstrap:system:"$FILE") if [ $disabled = yes ] || [ $now -lt $allowed ]; then status=5; else to bootstrap; fi;;
+    print:"$LABEL":|bootout:"$LABEL":) to "$1";;
+    *) status=64;;
+    esac
+    save
+    [ $status = 0 ] || echo "$1 failed: $status" >&2
+    return $status
+}}
+to() {{
+    case $1:$state in
+{table}
+    esac
+}}
+save
+"""
+"""launchd as functions of the shell, by the table of the emulated Macs; its time passes while the script sleeps."""
+TABLE = "\n".join(
+    f"    {verb}:{state}) {'gone=$((now + stop)) ' if after == State.STOPPING != state else ''}state={after} status={code};;"
+    for (verb, state), (after, code) in STEPS.items()
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A launchd before the script runs."""
+
+    state: State
+    disabled: bool
+    stop: int
+    """Seconds from ``bootout`` until the service is gone."""
+    allowed: int
+    """Seconds until nothing but the state keeps it from being loaded."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a script left behind."""
+
+    status: int
+    words: str
+    state: str
+    disabled: bool
+    seconds: int
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("launchd") / "kept")
+
+
+def run(command: tuple[str, ...], found: Found, kept: str) -> Left:
+    """Run a command where these functions stand for the tools."""
+    shell, option, text, *words = command
+    beginning = LAUNCHD.format(
+        state=found.state,
+        disabled="yes" if found.disabled else "no",
+        gone=found.stop,
+        stop=found.stop,
+        allowed=found.allowed,
+        table=TABLE,
+    )
+    done = subprocess.run(
+        (shell, option, beginning + text, *words),
+        env={"KEPT": kept, "LABEL": f"system/{NAME}", "FILE": PATH},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    left = dict(word.split("=") for word in Path(kept).read_text().split())
+    return Left(done.returncode, done.stderr, left["state"], left["disabled"] == "yes", int(left["now"]))
+
+
+FOUND = st.builds(
+    Found,
+    st.sampled_from(State),
+    st.booleans(),
+    st.one_of(st.integers(0, 40), st.just(NEVER)),
+    st.one_of(st.integers(0, 50), st.just(NEVER)),
+)
+
+
+@settings(max_examples=examples(40))
+@given(found=FOUND)
+@example(found=Found(State.RUNNING, True, launchd.GONE_SECONDS, 0))
+@example(found=Found(State.RUNNING, True, launchd.GONE_SECONDS + 1, 0))
+@example(found=Found(State.ABSENT, True, 0, launchd.ATTEMPTS_MAX - 1))
+@example(found=Found(State.ABSENT, True, 0, launchd.ATTEMPTS_MAX))
+def test_whatever_launchd_does_the_service_runs_in_the_end_or_it_is_said_why_not(
+    found: Found, kept: str
+) -> None:
+    left = run(launchd.load(("launchctl",), NAME, PATH), found, kept)
+    waits = 0 if found.state == State.ABSENT else found.stop
+    if waits > launchd.GONE_SECONDS:
+        assert f"launchd still has {NAME} after" in left.words
+    elif found.allowed > waits + launchd.ATTEMPTS_MAX - 1:
+        assert f"launchd does not start {NAME}: bootstrap failed: {IO_ERROR}" in left.words
+        assert "Login Items & Extensions > Allow in the Background" in left.words
+        assert left.words.endswith(f"type: sudo launchctl bootstrap system {PATH}\n")
+    else:
+        assert (left.words, left.state, left.disabled) == ("", State.RUNNING, False)
+    assert (left.status == 0) == (left.state == State.RUNNING and left.words == "")
+    assert left.seconds <= launchd.GONE_SECONDS + launchd.ATTEMPTS_MAX
+
+
+@settings(max_examples=examples(20))
+@given(found=FOUND)
+def test_it_is_unloaded_once_it_is_gone_and_stays_disabled_or_not(found: Found, kept: str) -> None:
+    left = run(launchd.unload(("launchctl",), NAME), found, kept)
+    assert left.disabled == found.disabled
+    assert (left.status == 0) == (left.state in (State.ABSENT, State.STOPPING) and not left.words)
+
+
+def test_a_status_of_launchctl_other_than_5_is_told_at_once(kept: str) -> None:
+    left = run(launchd.load(("launchctl",), NAME, "/another"), Found(State.ABSENT, False, 0, 0), kept)
+    assert (left.status, left.seconds) == (1, 0)
+    assert "bootstrap failed: 64" in left.words
+
+
+def test_both_scripts_end_before_their_command_is_given_up_and_can_be_pasted() -> None:
+    given = min(bootstrap.MEASURE_SECONDS, machine.ACTION_SECONDS)
+    assert given > launchd.GONE_SECONDS + launchd.ATTEMPTS_MAX
+    for command in (launchd.load((), NAME, PATH), launchd.unload((), NAME)):
+        assert "'" not in command[2]
+
+
+# --- the table itself ---
+
+
+def test_a_service_stays_for_a_moment_after_bootout_and_cannot_be_loaded_meanwhile() -> None:
+    service, _ = step(Service("a", "p"), "bootstrap", 0.0)
+    service, code = step(service, "bootout", 1.0, stop_seconds=2.0)
+    assert (service.state, code) == (State.STOPPING, 0)
+    assert [step(service, "bootstrap", now)[1] for now in (1.0, 2.9, 3.0)] == [IO_ERROR, IO_ERROR, 0]
+    assert [step(service, "print", now)[1] for now in (1.0, 2.9, 3.0)] == [0, 0, NO_SERVICE]
+
+
+def test_a_disabled_service_runs_until_a_restart_and_no_longer() -> None:
+    service, _ = step(Service("a", "p", State.RUNNING), "disable", 0.0)
+    assert (service.state, service.after_boot().state) == (State.RUNNING, State.ABSENT)
+    assert step(service.after_boot(), "bootstrap", 9.0)[1] == IO_ERROR
+    enabled, _ = step(service.after_boot(), "enable", 9.0)
+    assert step(enabled, "bootstrap", 9.0) == (Service("a", "p", State.RUNNING), 0)
+
+
+# --- definitions ---
+
+KEYS = {
+    "Label", "Disabled", "UserName", "GroupName", "LimitLoadToSessionType", "LimitLoadToHardware", "LimitLoadFromHardware",
+    "Program", "BundleProgram", "ProgramArguments", "EnableGlobbing", "EnableTransactions", "EnablePressuredExit",
+    "KeepAlive", "RunAtLoad", "RootDirectory", "WorkingDirectory", "EnvironmentVariables", "Umask", "ExitTimeOut",
+    "ThrottleInterval", "InitGroups", "WatchPaths", "QueueDirectories", "StartOnMount", "StartInterval",
+    "StartCalendarInterval", "StandardInPath", "StandardOutPath", "StandardErrorPath", "Debug", "WaitForDebugger",
+    "SoftResourceLimits", "HardResourceLimits", "Nice", "ProcessType", "AbandonProcessGroup", "LowPriorityIO",
+    "LowPriorityBackgroundIO", "MaterializeDatalessFiles", "LaunchOnlyOnce", "MachServices", "Sockets", "LaunchEvents",
+    "SessionCreate", "LegacyTimers", "AssociatedBundleIdentifiers",
+}  # fmt: skip
+"""The keys of launchd.plist(5), without those that it calls deprecated or no longer implemented."""
+KEEP_ALIVE = {"SuccessfulExit", "PathState", "OtherJobEnabled", "Crashed", "AfterInitialDemand"}
+PROCESS_TYPES = {"Background", "Standard", "Adaptive", "Interactive"}
+
+
+@pytest.mark.parametrize("of", ["agent", "up"])
+def test_every_key_of_a_definition_is_one_that_launchd_knows(of: str) -> None:
+    found = Profile(
+        PurePosixPath("/u/ada"), "Darwin", "arm64", "ada", 501, "studio-1.local", "/usr/bin/python3"
+    )
+    up = UpService(Path("/u/ada/.reconciler"), Machine("ada", 501, PurePosixPath("/u/ada"), Keeper.LAUNCHD))
+    text = definition(Keeper.LAUNCHD, found, "far") if of == "agent" else up.definition_text()
+    written = plistlib.loads(text.encode())
+    assert set(written) <= KEYS
+    assert set(written["KeepAlive"]) <= KEEP_ALIVE
+    assert written["ProcessType"] in PROCESS_TYPES
