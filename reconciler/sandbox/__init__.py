@@ -15,6 +15,7 @@ module             purpose
 ``client``         the program behind every tool of a machine: it asks the sandbox
 ``places``         the folders of a machine, and ``processes`` its processes
 ``held``           processes that nothing ends
+``daemons``        the services that launchd runs on a machine
 ``sshd``           the SSH server of a machine
 ``python``         the Python of a machine; ranks import ``emulated`` there
 ``verbs``          answers ranks: contexts of RDMA, the network, the GPU

@@ -8,6 +8,7 @@ below ``machines/NAME``
 ``usr/bin/emulated``             for the tools: the machine's name and the control socket, a line each
 ``opt/python``                   the interpreter of its ranks: this one, with additions for emulation
 ``etc/ssh``                      its host key, which stays
+``Library/LaunchDaemons``        the definitions of its services
 ``Users/ada``                    its user's folder, the ``HOME`` of its processes
 ===============================  =========================================================================
 """
@@ -27,6 +28,7 @@ import reconciler
 from reconciler.wire.paths import agent_socket
 
 from . import client
+from .tools.system import DAEMONS
 from .tools.table import TOOLS
 
 USER = "ada"
@@ -103,6 +105,7 @@ class Place:
             self.home / ".reconciler",
             self.tools,
             self.host_key.parent,
+            self.root / DAEMONS.strip("/"),
             self.root / "tmp",
         ):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from . import commands, places, processes
 from .acts.act import Moment, Result
 from .control import Channel, Control, Question
 from .controllers_mac import ControllersMac
+from .daemons import Daemons
 from .held import Holder
 from .places import USER, Place, put_idleness
 from .sshd import Sshd
@@ -95,6 +96,7 @@ class Sandbox:
         self.control.asks.update(self.verbs.asks)
         self._watches: list[Watch] = [self.verbs.changed]
         self._controllers_mac = ControllersMac(ground.controller, self.port)
+        self._daemons = {name: Daemons(place) for name, place in self.places.items()}
         self._holders: dict[str, Holder] = {}
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,6 +123,7 @@ class Sandbox:
         await asyncio.gather(*(server.stop() for server in self._servers.values()))
         for place in self.places.values():
             self._release(place.name)
+            await self._daemons[place.name].stop()
             left = await processes.kill_all(place.home)
             if left:
                 log.error("%d processes of %s cannot be killed", left, place.name)
@@ -156,6 +159,7 @@ class Sandbox:
             put_idleness(self.places[after.name].packages, after.faults.idle_seconds)
         if after.lan != before.lan:
             self._spawn(server.move())
+        self._daemons[after.name].follow(after.services if after.is_up(time.time()) else ())
         if after.faults.bridge_takes_seconds:
             for was, port in zip(before.ports, after.ports, strict=True):
                 if was.bridged and not port.bridged:
@@ -176,6 +180,7 @@ class Sandbox:
         now = self.world.machine(machine.name)
         if (now.boot_id, now.away_until) == (machine.boot_id, machine.away_until):
             await server.start(server.port)
+            self._daemons[machine.name].follow(now.services)
             await self._notify()
 
     async def _retake(self, machine: Machine, receptacle: int) -> None:
@@ -280,7 +285,7 @@ class Sandbox:
 
     def _live(self, place: Place, tool: str) -> Live:
         """Return the live facts that this tool needs, because listing all processes takes a while."""
-        live = Live(domains=self.verbs.domains(place.name))
+        live = Live(domains=self.verbs.domains(place.name), services=self._daemons[place.name].pids)
         if tool in ("pgrep", "netstat"):
             found = processes.of(place.home)
             live = replace(live, processes=found, ports=processes.ports(found) if tool == "netstat" else ())

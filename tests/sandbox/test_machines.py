@@ -11,17 +11,18 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import asyncssh
 import pytest
 
-from reconciler.errors import Barred, Silent, Unreachable
+from reconciler.errors import Barred, Refused, Silent, Unreachable
 from reconciler.inventory.probes import Probes
 from reconciler.remote.agent_connection import AgentConnection
 from reconciler.remote.gateway_key import public_key
+from reconciler.remote.nodes import bootstrap
 from reconciler.remote.nodes.node_over_ssh import SshNode
 from reconciler.remote.runtime.agent_file import bundle_of, write_bundle
 from reconciler.remote.ssh import connection
@@ -32,8 +33,9 @@ from reconciler.sandbox.places import PASSWORD, USER, host_key_line, key
 from reconciler.sandbox.server import Ground, Sandbox, sweep
 from reconciler.sandbox.world import changes, macs
 from reconciler.state import MachineFacts, NodeName
-from reconciler.wire.node import NodeReport, Observe
+from reconciler.wire.node import HeldBy, NodeReport, Observe
 from tests.machines import joined
+from tests.remote.test_bootstrapping import carried_out, observed
 
 pytestmark = pytest.mark.second_tier
 
@@ -146,6 +148,49 @@ async def test_a_reboot_ends_everything_and_is_seen_by_another_boot() -> None:
         assert after.host_id == report.host_id
         assert bench.sandbox.port("n1") == port
         await link.close()
+
+
+async def test_launchd_keeps_the_agent_over_a_restart_until_somebody_disables_it() -> None:
+    async with two() as bench:
+        node = bench.node("n1")
+        assert (await carried_out(node)).measures == ()
+        await bench.do("reboot", "n1", "0.1")
+        node = await again(bench)
+        assert (await observed(node)).held_by == HeldBy.LAUNCHD
+        disable = ("sudo", "-n", "launchctl", "disable", "system/reconciler-ada-n1")
+        assert (await node.run(disable, timeout=SECONDS)).status == 0
+        await bench.do("reboot", "n1", "0.1")
+        node = await again(bench)
+        assert not (await node.survey()).loaded
+        assert (await carried_out(node)).measures == ()
+        assert (await observed(node)).held_by == HeldBy.LAUNCHD
+
+
+async def test_a_service_that_a_person_does_not_allow_is_refused_with_the_setting_and_taken_back_later() -> (
+    None
+):
+    async with two() as bench:
+        await bench.do("set", "n1", "background=off")
+        node = bench.node("n1")
+        with pytest.raises(Refused, match="Allow in the Background"):
+            await carried_out(node)
+        await bench.do("set", "n1", "background=on")
+        assert (await carried_out(node)).measures == ()
+        assert (await carried_out(node, bootstrap.plan_reset)).measures == ()
+        assert not (await node.survey()).loaded
+
+
+async def again(bench: Two) -> SshNode:
+    """The first machine once it answers after a restart."""
+    boot_id = bench.sandbox.world.machine("n1").boot_id
+    for _ in range(600):
+        node = bench.node("n1")
+        with suppress(Unreachable):
+            asked = await node.run(("sysctl", "-n", "kern.bootsessionuuid"), timeout=SECONDS)
+            if asked.out.strip() == boot_id:
+                return node
+        await asyncio.sleep(0.1)
+    raise TimeoutError("it does not come back")
 
 
 async def test_a_locked_disk_answers_by_password_only_and_is_unlocked_by_it() -> None:

@@ -15,6 +15,7 @@ from reconciler.sandbox.tools.call import Live, Process, ToolCall, ToolOutput
 from reconciler.sandbox.tools.system import NEVER_INDEX, report_name
 from reconciler.sandbox.tools.table import answer
 from reconciler.sandbox.world import changes, macs
+from reconciler.sandbox.world.launchd import IO_ERROR, NO_SERVICE, STOP_SECONDS
 from reconciler.sandbox.world.state import Machine, World
 from reconciler.state import MachineFacts, NodeName, Route
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
@@ -251,3 +252,63 @@ def test_sudo_becomes_the_command_or_asks_for_a_password() -> None:
 def test_only_root_restarts_it() -> None:
     assert run_tool(mesh(), "n1", "shutdown", "-r", "now").reboots
     assert not run_tool(mesh(), "n1", "shutdown", "-r", "now", root=False).reboots
+
+
+LABEL = "reconciler-ada-n1"
+PLIST = f"/Library/LaunchDaemons/{LABEL}.plist"
+
+
+def test_a_service_is_loaded_and_gone_only_a_moment_after_it_is_unloaded() -> None:
+    world = typed(mesh(), f"sudo -n /usr/bin/install -o root -g wheel -m 644 draft {PLIST}")
+    assert (status(world, "print"), status(world, "bootstrap")) == (NO_SERVICE, 0)
+    loaded = typed(world, f"launchctl bootstrap system {PLIST}")
+    assert (status(loaded, "print"), status(loaded, "bootstrap")) == (0, IO_ERROR)
+    stopping = typed(loaded, f"launchctl bootout system/{LABEL}")
+    assert (status(stopping, "print"), status(stopping, "bootstrap")) == (0, IO_ERROR)
+    gone = NOW + STOP_SECONDS
+    assert (status(stopping, "print", gone), status(stopping, "bootstrap", gone)) == (NO_SERVICE, 0)
+
+
+def test_a_disabled_service_is_not_loaded_even_after_a_restart_until_it_is_enabled() -> None:
+    world = typed(mesh(), f"sudo -n install draft {PLIST}", f"launchctl bootstrap system {PLIST}")
+    assert status(changes.reboot(world, "n1", NOW, "anew"), "print") == 0, "it starts at boot"
+    disabled = typed(world, f"launchctl disable system/{LABEL}")
+    assert status(disabled, "print") == 0, "it runs until then"
+    again = changes.reboot(disabled, "n1", NOW, "anew")
+    assert (status(again, "print"), status(again, "bootstrap")) == (NO_SERVICE, IO_ERROR)
+    assert status(typed(again, f"launchctl enable system/{LABEL}"), "bootstrap") == 0
+    removed = changes.reboot(typed(world, f"sudo -n rm -f {PLIST}"), "n1", NOW, "anew")
+    assert (status(removed, "print"), status(removed, "bootstrap")) == (NO_SERVICE, IO_ERROR)
+
+
+def test_what_a_person_has_switched_off_no_command_loads() -> None:
+    world = changes.with_machine(typed(mesh(), f"sudo -n install draft {PLIST}"), "n1", background=False)
+    assert status(typed(world, f"launchctl enable system/{LABEL}"), "bootstrap") == IO_ERROR
+    allowed = typed(mesh(), f"sudo -n install draft {PLIST}", f"launchctl bootstrap system {PLIST}")
+    off = changes.with_machine(allowed, "n1", background=False)
+    assert status(changes.reboot(off, "n1", NOW, "anew"), "print") == NO_SERVICE
+
+
+def test_only_root_changes_services() -> None:
+    refused = run_tool(mesh(), "n1", "launchctl", "enable", f"system/{LABEL}", root=False)
+    assert (refused.code, refused.world) == (1, None)
+    locked = changes.with_machine(mesh(), "n1", sudo=False)
+    assert run_tool(locked, "n1", "sudo", "-n", "rm", "-f", PLIST, root=False).become == ()
+    assert run_tool(mesh(), "n1", "launchctl", "reboot", "system").code == 64
+
+
+def typed(world: World, *lines: str) -> World:
+    """The world after root has typed these lines, each of which changes it."""
+    for line in lines:
+        came = run_tool(world, "n1", *line.split())
+        assert (came.code, came.world is None) == (0, False), line
+        world = came.world or world
+    return world
+
+
+def status(world: World, verb: str, now: float = NOW) -> int:
+    """The exit status of ``launchctl``, and that it says something if it fails."""
+    words = ("system", PLIST) if verb == "bootstrap" else (f"system/{LABEL}",)
+    came = answer(ToolCall(world, "n1", ("launchctl", verb, *words), True, now, HOME, "ada", Live()))
+    assert bool(came.stderr) == bool(came.code)
+    return came.code

@@ -27,6 +27,7 @@ SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "backup": ("weights_backed_up", _switch),
     "managed": ("managed", _switch),
     "sudo": ("sudo", _switch),
+    "background": ("background", _switch),
 }
 """The field of the machine and the function that reads a value, by the name that people write."""
 CONTROLLER = "controller"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from reconciler.sandbox.world.state import Machine, World
 
@@ -28,6 +29,8 @@ class Live:
     domains: int = 0
     """The number of protection domains that they hold, of all devices together."""
     wired_bytes: int = 0
+    services: Mapping[str, int] = field(default_factory=dict)
+    """The pid of each service that launchd runs, by its label."""
     disk_kib: tuple[int, int] = (2**30, 2**29)
     """Size and free space of the disk with the user's folder."""
 
@@ -50,6 +53,11 @@ class ToolCall:
     @property
     def machine(self) -> Machine:
         return self.world.machine(self.name)
+
+    @property
+    def root_folder(self) -> str:
+        """Return the folder that stands for ``/`` where root writes."""
+        return self.home.rsplit("/", 2)[0]
 
     @property
     def words(self) -> tuple[str, ...]:

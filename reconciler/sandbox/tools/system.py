@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import time
 from calendar import timegm
+from collections.abc import Mapping
+from dataclasses import replace
 
-from reconciler.sandbox.world import changes
+from reconciler.sandbox.world import changes, launchd
 from reconciler.sandbox.world.state import Machine
 
 from .call import NOT_ROOT, ToolCall, ToolOutput, refused
@@ -16,6 +18,16 @@ NEVER_INDEX = ".metadata_never_index"
 _REPORTS = "/Library/Logs/DiagnosticReports"
 SSHD = "system/com.openssh.sshd"
 _SSHD_JOB = f"{SSHD} = {{\n\ttype = LaunchDaemon\n\tstate = waiting\n\truns = 0\n}}\n"
+DAEMONS = "/Library/LaunchDaemons/"
+_LAUNCHCTL: Mapping[str, str] = {
+    "print": "Print failed",
+    "bootstrap": "Bootstrap failed",
+    "bootout": "Boot-out failed",
+    "enable": "Enable failed",
+    "disable": "Disable failed",
+    "kickstart": "Kickstart failed",
+}
+"""The beginning of an error of ``launchctl``, by verb."""
 _LIMIT = "iogpu.wired_limit_mb"
 
 
@@ -149,16 +161,37 @@ def profiles(call: ToolCall) -> ToolOutput:
     return ToolOutput("Enrolled via DEP: No\nMDM enrollment: No\n")
 
 
+def _label(path: str) -> str:
+    """Return the label of the service with this definition."""
+    return path.rpartition("/")[2].removesuffix(".plist")
+
+
 def launchctl(call: ToolCall) -> ToolOutput:
-    """Report the SSH server, and no other service: agents on emulated machines live in SSH sessions."""
+    """Report or change the services of the system's domain, as ``world.launchd`` says. The SSH server is one of them."""
     if call.words == ("print", SSHD):
         return ToolOutput(_SSHD_JOB)
-    if call.words[:1] == ("print",) and len(call.words) == 2:
-        name = call.words[1].partition("/")[2]
-        return ToolOutput(
-            stderr=f'Bad request.\nCould not find service "{name}" in domain for system\n', code=113
-        )
-    return ToolOutput(stderr="Bootstrap failed: 5: Input/output error\n", code=5)
+    verb, target = (call.words[0], call.words[-1]) if len(call.words) > 1 else ("", "")
+    if verb not in _LAUNCHCTL:
+        return refused(call, f"of this machine only {', '.join(_LAUNCHCTL)} are known", 64)
+    label = _label(target) if verb == "bootstrap" else target.partition("/")[2]
+    if verb != "print" and not call.root:
+        return ToolOutput(stderr=f"{_LAUNCHCTL[verb]}: 1: {NOT_ROOT}\n", code=1)
+    service, code = launchd.step(call.machine.service(label), verb, call.now)
+    if verb == "bootstrap" and not call.machine.background:
+        code = launchd.IO_ERROR
+    if code:
+        words = {launchd.IO_ERROR: "Input/output error", launchd.NO_PROCESS: "No such process"}
+        no_service = f'Bad request.\nCould not find service "{label}" in domain for system\n'
+        failed = f"{_LAUNCHCTL[verb]}: {code}: {words[code]}\n" if code in words else no_service
+        return ToolOutput(stderr=failed, code=code)
+    if verb != "print":
+        return ToolOutput(world=changes.with_service(call.world, call.name, service))
+    pid = call.live.services.get(label)
+    return ToolOutput(
+        f"{target} = {{\n\tactive count = 1\n\tpath = {service.path}\n\ttype = LaunchDaemon\n"
+        + (f"\tstate = running\n\n\tpid = {pid}\n" if pid else "\tstate = not running\n")
+        + "}\n"
+    )
 
 
 def ioreg(call: ToolCall) -> ToolOutput:
@@ -222,7 +255,17 @@ def sudo(call: ToolCall) -> ToolOutput:
         return refused(call, "a password is required")
     if words in ((), ("-v",), ("true",)) or words[:1] == ("-l",):
         return ToolOutput()
+    if words[-1].startswith(DAEMONS) and words[0].endswith(("install", "rm")):
+        return _with_definition(call, words)
     return ToolOutput(become=words, as_root=True)
+
+
+def _with_definition(call: ToolCall, words: tuple[str, ...]) -> ToolOutput:
+    """Install or remove a service's definition, in the folder that stands for the system's."""
+    installs, path = words[0].endswith("install"), call.root_folder + words[-1]
+    service = replace(call.machine.service(_label(path)), path=path if installs else "")
+    become = ("/usr/bin/install", "-m", "644", words[-2], path) if installs else ("/bin/rm", "-f", path)
+    return ToolOutput(world=changes.with_service(call.world, call.name, service), become=become)
 
 
 def shutdown(call: ToolCall) -> ToolOutput:

@@ -13,6 +13,7 @@ from typing import Any
 
 from reconciler.errors import Invalid
 
+from .launchd import Service
 from .state import (
     DOMAINS_MAX,
     LAN,
@@ -256,6 +257,7 @@ def reboot(world: World, name: str, now: float, boot_id: str, seconds: float = B
         boot_id=boot_id, boot_at=now + seconds, away_until=AT_THE_LOCK if machine.filevault else now + seconds,
         ports=tuple(replace(port, bridged=True, address=None) for port in machine.ports),
         bridge=True, wired_limit_mb=0, leaked_bytes=0, domains_held=0,
+        services=tuple(each.after_boot(machine.background) for each in machine.services),
         faults=replace(kept, ssh_seconds=machine.faults.ssh_seconds),
     )  # fmt: skip
 
@@ -280,6 +282,11 @@ def unlock(world: World, name: str, now: float) -> World:
 
 
 # --- parts ---
+
+
+def with_service(world: World, name: str, service: Service) -> World:
+    others = (each for each in world.machine(name).services if each.label != service.label)
+    return with_machine(world, name, services=(*others, service))
 
 
 def with_machine(world: World, name: str, **changed: Any) -> World:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from reconciler.errors import Invalid
 from reconciler.source.yaml.field_errors import suggest
 
+from .launchd import Service
+
 TB5_GBPS = 80
 """A Thunderbolt 5 cable; slower ones have no RDMA."""
 TB4_GBPS = 40
@@ -150,6 +152,10 @@ class Machine:
     managed: bool = False
     sudo: bool = True
     """True if its user may run tools as root without a password."""
+    services: tuple[Service, ...] = ()
+    """The services that launchd has a definition of, or has disabled."""
+    background: bool = True
+    """False if a person has switched its services off under "Allow in the Background"."""
     bridge: bool = True
     """True if there is a ``bridge0``."""
     domains_held: int = 0
@@ -182,6 +188,9 @@ class Machine:
     def port_of(self, device: str) -> Port | None:
         """Return a port by interface (``en3``) or RDMA device (``rdma_en3``)."""
         return next((each for each in self.ports if device in (each.interface, each.device)), None)
+
+    def service(self, label: str) -> Service:
+        return next((each for each in self.services if each.label == label), Service(label))
 
     def is_up(self, now: float) -> bool:
         """Return whether it has booted; ``now`` in seconds since the Unix epoch."""
