@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import plistlib
+import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -151,8 +153,8 @@ def test_where_there_is_no_service_manager_only_files_are_put() -> None:
 @pytest.mark.parametrize(
     ("keeper", "found", "expected"),
     [
-        (Keeper.LAUNCHD, {"agent": 9}, ["$ /bin/kill -TERM 9"]),
-        (Keeper.SYSTEMD, {"agent": 9}, ["$ /bin/kill -TERM 9"]),
+        (Keeper.LAUNCHD, {"agent": 9}, ["$ /bin/sh -c '\"$@\" || ! kill -0 \"$3\"' end /bin/kill -TERM 9"]),
+        (Keeper.SYSTEMD, {"agent": 9}, ["$ /bin/sh -c '\"$@\" || ! kill -0 \"$3\"' end /bin/kill -TERM 9"]),
         (Keeper.LAUNCHD, {"agent": 0, "pid": 0}, ["$ /usr/bin/sudo -n /bin/launchctl kickstart system/reconciler-ada-far"]),
         (Keeper.SYSTEMD, {"agent": 0, "pid": 0}, ["$ /usr/bin/sudo -n /usr/bin/systemctl start reconciler-ada-far.service"]),
         (Keeper.LAUNCHD, {"agent": 0}, []),
@@ -164,6 +166,15 @@ def test_what_has_gone_another_way_is_put_right(
     keeper: Keeper, found: dict[str, object], expected: list[str]
 ) -> None:
     assert lines(actions.actions(settled(MAC, keeper, **found), place(MAC))) == expected
+
+
+def test_an_agent_that_is_gone_by_now_is_ended_as_well_as_one_that_runs() -> None:
+    with subprocess.Popen(["sleep", "60"]) as agent:
+        planned = actions.actions(settled(MAC, Keeper.LAUNCHD, agent=agent.pid), place(MAC))
+        (end,) = [each.act for each in planned if isinstance(each.act, Run)]
+        assert subprocess.run(end.argv, check=False).returncode == 0
+        assert agent.wait() == -signal.SIGTERM
+    assert subprocess.run(end.argv, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD], ids=lambda k: k.value)

@@ -187,12 +187,16 @@ def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Action]:
     loading = service.load(changed)
     actions += loading
     if seen.agent and seen.agent != seen.pid:
-        end = Run(("/bin/kill", "-TERM", str(seen.agent)))
         why = "end the agent that runs without the service, which starts its own; ranks continue"
-        actions.append(Action(why, end, by_person=any(each.by_person for each in loading)))
+        by_person, end = any(each.by_person for each in loading), ("/bin/kill", "-TERM", str(seen.agent))
+        actions.append(Action(why, Run(end if by_person else (*_DONE_IF_GONE, *end)), by_person))
     elif not loading and not seen.pid:
         actions.append(service.start())
     return actions
+
+
+_DONE_IF_GONE = ("/bin/sh", "-c", '"$@" || ! kill -0 "$3"', "end")
+"""Runs the ``kill`` that follows; a process that ended by itself since the survey is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
