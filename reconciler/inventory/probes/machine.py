@@ -33,6 +33,7 @@ fact                    probe
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -175,12 +176,24 @@ def ports(readings: Readings) -> tuple[PortFacts, ...]:
     """Return the machine's Thunderbolt ports by receptacle, without the other ends, which need a view of all
     machines."""
     receptacles = {port.number: port for port in readings.of(thunderbolt.RECEPTACLES) or ()}
-    named = {port.name: port.interface for port in readings.of(network.HARDWARE_PORTS) or ()}
-    interfaces = {int(found[1]): named[name] for name in named if (found := _THUNDERBOLT.fullmatch(name))}
+    interfaces = _interfaces(readings)
     return tuple(
         _port(readings, receptacles.get(number, thunderbolt.Receptacle(number)), interfaces.get(number, ""))
         for number in sorted(receptacles.keys() | interfaces.keys())
     )
+
+
+def _interfaces(readings: Readings) -> dict[int, str]:
+    """Return the interface of each receptacle that has a hardware port; empty if it is not the only port of this name
+    or of this interface."""
+    listed = readings.of(network.HARDWARE_PORTS) or ()
+    names = Counter(port.name for port in listed)
+    interfaces = Counter(port.interface for port in listed)
+    return {
+        int(found[1]): port.interface if names[port.name] == interfaces[port.interface] == 1 else ""
+        for port in listed
+        if (found := _THUNDERBOLT.fullmatch(port.name))
+    }
 
 
 def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str) -> PortFacts:

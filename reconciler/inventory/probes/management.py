@@ -95,10 +95,9 @@ def reports(result: ToolSaid) -> Reports | Unknown:
         return failed(result)
     if result.stdout and not result.stdout.endswith("\n"):
         return Unknown("its output ends in the middle of a line")
-    lines = result.stdout.split("\n")[:-1]
-    if not all(line.startswith("/") for line in lines):
+    names = sorted({PurePosixPath(line).name for line in result.stdout.split("\n") if line.startswith("/")})
+    if result.stdout and not names:
         return unlike(result.stdout, "absolute paths")
-    names = sorted({PurePosixPath(line).name for line in lines})
     panics = tuple(name for name in names if name.endswith(".panic") or name.startswith("panic-"))
     crashes = tuple(name for name in names if name not in panics and name.endswith((".ips", ".crash")))
     return Reports(panics, crashes)
@@ -116,10 +115,8 @@ def processes(result: ToolSaid) -> tuple[int, ...] | Unknown:
     text = complete(result)
     if isinstance(text, Unknown):
         return text
-    lines = text.split("\n")[:-1]
-    if not all(re.fullmatch(r"[1-9][0-9]{0,9}", line) for line in lines):
-        return unlike(text, "one number for each process")
-    return tuple(sorted({int(line) for line in lines}))
+    found = {int(line) for line in text.split("\n") if re.fullmatch(r"[1-9][0-9]{0,9}", line)}
+    return tuple(sorted(found)) or unlike(text, "one number for each process")
 
 
 def _find(folder: str) -> RunTool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reconciler.state import Route
 from reconciler.wire.tools import RunTool
 
-from .probe import Probe, Unknown, keyed, of_complete, unlike
+from .probe import Probe, Unknown, keyed, of_complete, unambiguous, unlike
 
 _NAME = re.compile(r"[a-z]{1,12}[0-9]{1,4}")
 
@@ -24,20 +24,15 @@ class HardwarePort:
 
 @of_complete
 def hardware_ports(text: str) -> tuple[HardwarePort, ...] | Unknown:
-    """Parse ``networksetup -listallhardwareports``: blocks of three lines, separated by blank lines."""
+    """Parse ``networksetup -listallhardwareports``: blocks of three lines, separated by blank lines. Several ports may
+    have one name, as two equal USB adapters do."""
     found = []
     for block in text.split("\n\n"):
         fields = keyed(block)
         name, interface = fields.get("Hardware Port", ""), fields.get("Device", "")
         if name and _NAME.fullmatch(interface):
             found.append(HardwarePort(name, interface))
-    if not found:
-        return unlike(text, "blocks with 'Hardware Port:' and 'Device:'")
-    if len({port.interface for port in found}) < len(found) or len({port.name for port in found}) < len(
-        found
-    ):
-        return Unknown("its output lists a port twice")
-    return tuple(found)
+    return tuple(found) or unlike(text, "blocks with 'Hardware Port:' and 'Device:'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +40,6 @@ class Interface:
     """An interface, from ``ifconfig``. None means unknown."""
 
     name: str
-    up: bool
     active: bool | None = None
     """From ``status:``: whether there is a device at the other end. ``RUNNING`` is useless: it is set without a
     cable."""
@@ -62,24 +56,20 @@ def interfaces(text: str) -> tuple[Interface, ...] | Unknown:
     blocks = [block for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE) if block]
     found = []
     for at, block in enumerate(blocks):
-        head = re.match(r"((?:en|bridge)[0-9]{1,4}): flags=[0-9a-fA-F]{1,16}<([A-Z0-9_,]*)>", block)
+        head = re.match(r"((?:en|bridge)[0-9]{1,4}): flags=[0-9a-fA-F]{1,16}<[A-Z0-9_,]*>", block)
         if head:
-            found.append(_interface(head[1], "UP" in head[2].split(","), block, at + 1 < len(blocks)))
-    if not found:
-        return unlike(text, "a line such as 'en1: flags=8863<UP,...>'")
-    if len({interface.name for interface in found}) < len(found):
-        return Unknown("its output lists an interface twice")
-    return tuple(found)
+            found.append(_interface(head[1], block, at + 1 < len(blocks)))
+    once = unambiguous(found, lambda interface: interface.name, Interface)
+    return once or unlike(text, "a line such as 'en1: flags=8863<UP,...>'")
 
 
-def _interface(name: str, up: bool, block: str, followed: bool) -> Interface:
+def _interface(name: str, block: str, followed: bool) -> Interface:
     status = re.search(r"^\s+status: (active|inactive)$", block, re.MULTILINE)
     is_complete = followed or bool(status)
     members = tuple(re.findall(r"^\s+member: ([a-z]{1,12}[0-9]{1,4}) ", block, re.MULTILINE))
     is_bridge = name.startswith("bridge")
     return Interface(
         name,
-        up,
         status[1] == "active" if status else None,
         _address(block, is_complete),
         members if is_bridge and (is_complete or members) else None,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 _SHOWN = 80
 
@@ -99,6 +100,16 @@ def shown(text: str) -> str:
 def unlike(text: str, expected: str) -> Unknown:
     """Return the result for output that differs from ``expected``."""
     return Unknown(f"expected {expected}, but it printed {shown(text)!r}")
+
+
+def unambiguous(rows: Iterable[T], key: Callable[[T], K], unclear: Callable[[K], T]) -> tuple[T, ...]:
+    """Return one row for each key, in order; ``unclear`` makes the row of a key that is listed several times, of which
+    nothing else is known."""
+    found: dict[K, T] = {}
+    for row in rows:
+        name = key(row)
+        found[name] = unclear(name) if name in found else row
+    return tuple(found.values())
 
 
 def number(text: str, pattern: str) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 from reconciler.wire.tools import RunTool, ToolSaid
 
 from .network import INTERFACES
-from .probe import Probe, Unknown, failed, unlike
+from .probe import Probe, Unknown, failed, unambiguous, unlike
 
 _TYPE = "SPThunderboltDataType"
 _RDMA_PROTOCOL = 64087
@@ -59,9 +59,8 @@ def receptacles(result: ToolSaid) -> tuple[Receptacle, ...] | Unknown:
     buses = data.get(_TYPE) if isinstance(data, dict) else None
     if not isinstance(buses, list):
         return unlike(result.stdout, f"an object with a list {_TYPE!r}")
-    found = tuple(port for bus in buses if isinstance(bus, dict) for port in _ports(bus))
-    if len({port.number for port in found}) < len(found):
-        return Unknown("its output lists a receptacle twice")
+    ports = (port for bus in buses if isinstance(bus, dict) for port in _ports(bus))
+    found = unambiguous(ports, lambda port: port.number, Receptacle)
     if buses and not found:
         return unlike(result.stdout, "buses with 'receptacle_id_key'")
     return tuple(sorted(found, key=lambda port: port.number))

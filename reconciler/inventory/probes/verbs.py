@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reconciler.wire.tools import RunTool, ToolSaid
 
 from . import network, thunderbolt
-from .probe import Probe, Unknown, complete, number, of_complete, unlike
+from .probe import Probe, Unknown, complete, number, of_complete, unambiguous, unlike
 
 _NO_DEVICES = "No IB devices found"
 
@@ -37,18 +37,21 @@ class Device:
 
     name: str
     guid: str
+    """Empty if unknown."""
 
 
 @of_complete
 def devices(text: str) -> tuple[Device, ...] | Unknown:
     """Parse ``ibv_devices``: a header, a rule and unordered rows. With RDMA disabled there are no rows."""
-    lines = [line.split() for line in text.split("\n") if line.strip()]
-    if lines[0] != ["device", "node", "GUID"]:
+    lines = [line.split() for line in text.split("\n")]
+    if ["device", "node", "GUID"] not in lines:
         return unlike(text, "a header 'device node GUID'")
-    rows = [line for line in lines[1:] if not line[0].startswith("--")]
-    if not all(len(row) == 2 and re.fullmatch(r"[0-9A-Fa-f]{1,16}", row[1]) for row in rows):
-        return unlike(text, "a name and a GUID in each row")
-    return tuple(Device(*row) for row in rows)
+    rows = (line for line in lines if line and line[0].startswith("rdma_"))
+    return tuple(Device(row[0], _guid(row[1:])) for row in rows)
+
+
+def _guid(words: list[str]) -> str:
+    return words[0] if len(words) == 1 and re.fullmatch(r"[0-9A-Fa-f]{1,16}", words[0]) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +87,10 @@ def verbs_ports(result: ToolSaid) -> tuple[VerbsPort, ...] | Unknown:
     text = complete(result)
     if isinstance(text, Unknown):
         return text
-    blocks = re.split(r"^hca_id:[ \t]*", text, flags=re.MULTILINE)[1:]
-    found = tuple(_verbs_port(block) for block in blocks)
-    if not found or len({port.device for port in found}) < len(found):
-        return unlike(text, "one block 'hca_id:' for each device")
-    return found
+    blocks = re.split(r"^hca_id:", text, flags=re.MULTILINE)[1:]
+    named = (port for port in map(_verbs_port, blocks) if port.device)
+    found = unambiguous(named, lambda port: port.device, VerbsPort)
+    return found or unlike(text, "a block 'hca_id:' for each device")
 
 
 def _verbs_port(block: str) -> VerbsPort:

@@ -41,11 +41,11 @@ NAMES = (
 
 
 def interface(*more: network.Interface, address: str | None = "10.0.0.1") -> tuple[Probe[Any], Any]:
-    return (network.INTERFACES, (network.Interface("en6", True, True, address), *more))
+    return (network.INTERFACES, (network.Interface("en6", True, address), *more))
 
 
 def bridge(*members: str) -> network.Interface:
-    return network.Interface("bridge0", True, True, "", members)
+    return network.Interface("bridge0", True, "", members)
 
 
 def the_port(*values: tuple[Probe[Any], Any]) -> PortFacts:
@@ -63,6 +63,20 @@ def test_a_port_is_found_by_its_receptacle_wherever_macos_has_put_its_interface(
         2, "en6", "rdma_en6", connected=True, gbps=80, active=True, verbs_up=True, bridged=False,
         address="10.0.0.1", mapped_gid=True, domain="D",
     )  # fmt: skip
+
+
+def test_two_ports_of_one_name_cost_only_that_name() -> None:
+    two = (network.HardwarePort("USB 10/100 LAN", "en8"), network.HardwarePort("USB 10/100 LAN", "en9"))
+    assert the_port((NAMES[0], (*two, *NAMES[1]))).interface == "en6"
+    again = (network.HardwarePort("Thunderbolt 2", "en9"), network.HardwarePort("Thunderbolt 3", "en7"))
+    found = machine.ports(read((NAMES[0], (*again, *NAMES[1]))))
+    assert [(port.receptacle, port.interface) for port in found] == [(2, ""), (3, "en7")]
+
+
+def test_an_interface_of_two_ports_is_that_of_neither() -> None:
+    shared = (network.HardwarePort("Thunderbolt 3", "en6"), network.HardwarePort("Thunderbolt 4", "en7"))
+    found = machine.ports(read((NAMES[0], (*shared, *NAMES[1]))))
+    assert [(port.receptacle, port.interface) for port in found] == [(2, ""), (3, ""), (4, "en7")]
 
 
 def test_of_a_port_whose_tools_said_nothing_nothing_is_known_and_it_is_no_port_without_a_device() -> None:
@@ -90,7 +104,7 @@ def test_who_is_in_no_bridge_is_known_only_when_every_bridge_was_shown() -> None
 
 def test_an_interface_that_was_not_shown_has_no_known_address() -> None:
     assert the_port(NAMES, interface(bridge(), address="")).address == ""
-    other = (network.INTERFACES, (network.Interface("en0", True, True, "192.0.2.1"),))
+    other = (network.INTERFACES, (network.Interface("en0", True, "192.0.2.1"),))
     assert (the_port(NAMES, other).address, the_port(NAMES, other).active) == (None, None)
 
 
