@@ -103,6 +103,14 @@ def behind_dock(machine: Machine) -> str:
     return ""
 
 
+def _unnamed_ports(machine: Machine) -> str:
+    facts = machine.facts
+    if facts.ports_named is not False:
+        return ""
+    names = ", ".join(f"'Thunderbolt {port.receptacle}'" for port in facts.ports)
+    return f"{machine.name} has Thunderbolt receptacles, and macOS lists no port of their names: {names}"
+
+
 def _strays(machine: Machine) -> str:
     count = machine.facts.stray_ranks or 0
     return f"{count} processes of ranks on {machine.name} belong to no agent" if count > 0 else ""
@@ -225,6 +233,12 @@ CHECKS: tuple[Check, ...] = (
         FaultClass.UNSUPPORTED_PLATFORM, behind_dock,
         "RDMA does not work through a dock or a hub",
         "join the two machines by a Thunderbolt 5 cable of their own",
+    ),
+    Check(
+        FaultClass.PORT_CONFIGURATION, _unnamed_ports,
+        "its cables are not used: only these names tell which interface belongs to a receptacle",
+        "on {node}: see the names with networksetup -listallhardwareports; where they are in another language: System"
+        " Settings, General, Language & Region, put English first; restart",
     ),
     Check(
         FaultClass.RENDEZVOUS, _condition("ClockSkew"),

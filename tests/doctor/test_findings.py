@@ -140,6 +140,7 @@ BESIDE: dict[str, Callable[[World], None]] = {
     "C1 a dock between": lambda world: learn_of_port(
         world, B, peer=None, through=("ThunderBay Flex 8",), peer_model="Mac16,5"
     ),
+    "C4 ports of other names": _knows(ports_named=False),
     "C4 a port in the bridge": lambda world: learn_of_port(world, B, bridged=True),
     "C7 left processes of ranks": _knows(stray_ranks=2),
     "C8 a full disk": _knows(disk_free_bytes=3 * GIB),

@@ -10,6 +10,7 @@ fact                    probe
 ``ports``               ``system_profiler`` (receptacle, connected, domains, speed), ``networksetup``
                         (interface), ``ifconfig`` (active, bridged, address), ``ibv_devices`` and
                         ``ibv_devinfo`` (device, port up, mapped GID and its index)
+``ports_named``         ``networksetup`` beside ``system_profiler``
 ``verbs_answer``        whether ``ibv_devices`` and ``ibv_devinfo`` came back
 ``protection_domains``  ``ioclasscount``, while no rank of ours lives there
 ``wired_excess_bytes``  ``vm_stat``, by ``Wired``
@@ -34,7 +35,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from reconciler.state import MachineFacts, PortFacts
@@ -99,6 +100,8 @@ def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> M
     enabled, enrolment = readings.of(verbs.RDMA_ENABLED), readings.of(management.ENROLMENT)
     panics, crashes = readings.of(management.SYSTEM_REPORTS), readings.of(management.USER_REPORTS)
     of_engine = readings.of(engine.ENGINE)
+    found = ports(readings)
+    listed = readings.of(network.HARDWARE_PORTS) and readings.of(thunderbolt.RECEPTACLES)
     disk, strays = readings.of(system.DISK), readings.of(management.RANK_PROCESSES)
     return MachineFacts(
         boot_id=report.boot_id,
@@ -108,7 +111,8 @@ def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> M
         chip=settings.chip,
         jaccl=of_engine.jaccl if of_engine else None,
         rdma_enabled=enabled if enabled is not None else readings.of(verbs.RDMA_SET),
-        ports=ports(readings),
+        ports=found,
+        ports_named=any(port.interface for port in found) if listed else None,
         verbs_answer=_verbs_answer(readings),
         protection_domains=_domains_of_others(readings, report),
         wired_excess_bytes=wired.excess(wired_bytes, now),
@@ -136,7 +140,7 @@ def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> M
         disk_free_bytes=disk.free_bytes if disk else None,
         gpu_watts=None if power_of.gpu_milliwatts is None else power_of.gpu_milliwatts / 1000,
         gpu_use=None if power_of.gpu_busy_percent is None else power_of.gpu_busy_percent / 100,
-        unknown=readings.unknown(),
+        unknown=(*readings.unknown(), *(_unnamed(found) if listed else ())),
     )
 
 
@@ -194,6 +198,13 @@ def _interfaces(readings: Readings) -> dict[int, str]:
         for port in listed
         if (found := _THUNDERBOLT.fullmatch(port.name))
     }
+
+
+def _unnamed(found: tuple[PortFacts, ...]) -> Iterator[tuple[str, str]]:
+    """Yield why some receptacles have no interface, although all hardware ports are known."""
+    names = ", ".join(f"Thunderbolt {port.receptacle}" for port in found if not port.interface)
+    if names:
+        yield network.HARDWARE_PORTS.name, f"no port, or not only one, is called {names}"
 
 
 def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str) -> PortFacts:

@@ -66,6 +66,9 @@ class MachineFacts:
     rdma_enabled: bool | None = None
     """RDMA setting, from ``rdma_ctl status``."""
     ports: tuple[PortFacts, ...] = ()
+    ports_named: bool | None = None
+    """False if macOS lists no hardware port with the name of a receptacle, such as ``Thunderbolt 2``: no interface is known
+    then."""
     verbs_answer: bool | None = None
     """False if a verbs tool did not end in time."""
     protection_domains: int | None = None

@@ -79,6 +79,28 @@ def test_an_interface_of_two_ports_is_that_of_neither() -> None:
     assert [(port.receptacle, port.interface) for port in found] == [(2, ""), (3, ""), (4, "en7")]
 
 
+GERMAN = (
+    network.HARDWARE_PORTS,
+    (network.HardwarePort("WLAN", "en0"), network.HardwarePort("Thunderbolt-Anschluss 2", "en6")),
+)
+
+
+def test_receptacles_of_which_no_port_has_the_name_are_reported_as_such_and_not_as_no_ports() -> None:
+    assert facts(RECEPTACLE, NAMES).ports_named is True
+    assert (facts(RECEPTACLE).ports_named, facts(NAMES).ports_named) == (None, None)
+    unnamed = facts(RECEPTACLE, GERMAN)
+    assert unnamed.ports_named is False
+    assert [(port.receptacle, port.interface) for port in unnamed.ports] == [(2, "")]
+    assert dict(unnamed.unknown) == {"hardware ports": "no port, or not only one, is called Thunderbolt 2"}
+
+
+def test_a_receptacle_without_an_interface_has_its_reason_beside_others_that_have_theirs() -> None:
+    three = (RECEPTACLE[0], (*RECEPTACLE[1], thunderbolt.Receptacle(3)))
+    found = facts(three, NAMES)
+    assert found.ports_named is True
+    assert dict(found.unknown) == {"hardware ports": "no port, or not only one, is called Thunderbolt 3"}
+
+
 def test_of_a_port_whose_tools_said_nothing_nothing_is_known_and_it_is_no_port_without_a_device() -> None:
     assert the_port(NAMES) == PortFacts(2, "en6", "rdma_en6")
     assert the_port(RECEPTACLE) == PortFacts(2, connected=True, gbps=80, domain="D")
