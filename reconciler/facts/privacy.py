@@ -121,11 +121,11 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
     Load: _forms(_K, "pressure"),
     RepairReport: {**_forms(_K, "id boot_id state tried barred broken_off"), **_forms(_T, "problem")},
     Change: _forms(_T, "argv undo"),
-    MachineFacts: {**_forms(_K, "boot_id system model chip"), **_forms(_T, "unknown")},
+    MachineFacts: {**_forms(_K, "boot_id system model chip default_route"), **_forms(_T, "unknown")},
     PortFacts: {
         **_forms(_K, "interface device peer through peer_model"),
         **_forms(_I, "domain peer_domain"),
-        **_forms(_A, "address"),
+        **_forms(_A, "address other_addresses"),
     },
     Route: {**_forms(Disguise.network, "network"), **_forms(_K, "interface")},
     Ends: _forms(_A, "here there inner"),

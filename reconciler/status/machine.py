@@ -61,6 +61,7 @@ def _port(port: PortFacts) -> objects.Port:
             "rdmaUp": port.verbs_up,
             "bridged": port.bridged,
             "address": "none" if port.address == "" else port.address,
+            "otherAddresses": list(port.other_addresses),
             "mappedGid": port.mapped_gid,
             "gidIndex": port.gid_index,
         },

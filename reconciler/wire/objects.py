@@ -98,6 +98,7 @@ class Port(TypedDict, total=False):
     rdmaUp: bool
     bridged: bool
     address: str
+    otherAddresses: list[str]
     mappedGid: bool
     gidIndex: int
 

@@ -8,7 +8,7 @@ fact                    probe
 ``jaccl``               the interpreter of the ranks; so is ``working_set_bytes``
 ``rdma_enabled``        ``rdma_ctl status``, else ``nvram rdma-enable``
 ``ports``               ``system_profiler`` (receptacle, connected, domains, speed), ``networksetup``
-                        (interface), ``ifconfig`` (active, bridged, address), ``ibv_devices`` and
+                        (interface), ``ifconfig`` (active, bridged, addresses), ``ibv_devices`` and
                         ``ibv_devinfo`` (device, port up, mapped GID and its index)
 ``ports_named``         ``networksetup`` beside ``system_profiler``
 ``verbs_answer``        whether ``ibv_devices`` and ``ibv_devinfo`` came back
@@ -18,7 +18,7 @@ fact                    probe
 ``panics``, ``crashes`` ``find`` in the folders of reports
 ``filevault``           ``fdesetup status``
 ``sleeps``              ``pmset -g``; so are ``sleep_minutes``
-``routes``              ``netstat -rn``
+``routes``              ``netstat -rn``; so is ``default_route``
 ``throttled``           ``powermetrics``; so are ``gpu_watts`` and ``gpu_use``
 ``managed``             ``profiles status``
 ``firewall``            ``socketfilterfw --getglobalstate``
@@ -100,7 +100,7 @@ def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> M
     enabled, enrolment = readings.of(verbs.RDMA_ENABLED), readings.of(management.ENROLMENT)
     panics, crashes = readings.of(management.SYSTEM_REPORTS), readings.of(management.USER_REPORTS)
     of_engine = readings.of(engine.ENGINE)
-    found = ports(readings)
+    found, routes = ports(readings), readings.of(network.ROUTES)
     listed = readings.of(network.HARDWARE_PORTS) and readings.of(thunderbolt.RECEPTACLES)
     disk, strays = readings.of(system.DISK), readings.of(management.RANK_PROCESSES)
     return MachineFacts(
@@ -129,7 +129,8 @@ def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> M
         weights_backed_up=readings.of(upkeep.BACKUP),
         sleeps=power_set.sleeps if power_set else None,
         sleep_minutes=_sleep_minutes(power_set),
-        routes=readings.of(network.ROUTES),
+        routes=routes.networks if routes else None,
+        default_route=routes.default if routes else None,
         throttled=power_of.throttled,
         bridge_service=_bridge_service(readings.of(network.SERVICES)),
         wired_limit_bytes=settings.wired_limit_bytes,
@@ -209,6 +210,7 @@ def _unnamed(found: tuple[PortFacts, ...]) -> Iterator[tuple[str, str]]:
 
 def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str) -> PortFacts:
     seen = next((each for each in readings.of(network.INTERFACES) or () if each.name == interface), None)
+    addresses = seen.addresses if seen else None
     device = f"rdma_{interface}" if interface and _has_device(readings, f"rdma_{interface}") else ""
     verbs_port = next((each for each in readings.of(verbs.VERBS_PORTS) or () if each.device == device), None)
     return PortFacts(
@@ -220,7 +222,8 @@ def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str
         active=seen.active if seen else None,
         verbs_up=verbs_port.up if verbs_port else None,
         bridged=_bridged(readings, interface) if seen else None,
-        address=seen.address if seen else None,
+        address=next(iter(addresses), "") if addresses is not None else None,
+        other_addresses=(addresses or ())[1:],
         mapped_gid=verbs_port.mapped_gid if verbs_port else None,
         gid_index=verbs_port.mapped_index if verbs_port else None,
         domain=receptacle.domain,

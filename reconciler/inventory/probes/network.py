@@ -43,8 +43,8 @@ class Interface:
     active: bool | None = None
     """From ``status:``: whether there is a device at the other end. ``RUNNING`` is useless: it is set without a
     cable."""
-    address: str | None = None
-    """Its first IPv4 address; empty if there is none."""
+    addresses: tuple[str, ...] | None = None
+    """Its IPv4 addresses, in the order of ``ifconfig``."""
     members: tuple[str, ...] | None = None
     """Interfaces of a bridge."""
 
@@ -71,20 +71,23 @@ def _interface(name: str, block: str, followed: bool) -> Interface:
     return Interface(
         name,
         status[1] == "active" if status else None,
-        _address(block, is_complete),
+        _addresses(block, is_complete),
         members if is_bridge and (is_complete or members) else None,
     )
 
 
-def _address(block: str, is_complete: bool) -> str | None:
-    """Return the address; empty if there is none, None if unknown or invalid."""
-    found = re.search(r"^\s+inet (\S+)", block, re.MULTILINE)
-    if found is None:
-        return "" if is_complete else None
+def _addresses(block: str, is_complete: bool) -> tuple[str, ...] | None:
+    """Return the valid addresses; None if there is none, unless the block shows that there is none."""
+    words = re.findall(r"^\s+inet (\S+)", block, re.MULTILINE)
+    found = tuple(word for word in words if _is_address(word))
+    return found if found or (is_complete and not words) else None
+
+
+def _is_address(word: str) -> bool:
     try:
-        return str(ipaddress.IPv4Address(found[1]))
+        return str(ipaddress.IPv4Address(word)) == word
     except ValueError:
-        return None
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +112,28 @@ def services(text: str) -> tuple[Service, ...] | Unknown:
     return found or unlike(text, "lines such as '(1) Wi-Fi' and '(Hardware Port: Wi-Fi, Device: en0)'")
 
 
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The routes of IPv4, without learnt ones to single hosts, and multicast."""
+
+    networks: tuple[Route, ...]
+    default: str
+    """The interface of the default route; empty if there is none through a gateway."""
+
+
 @of_complete
-def routes(text: str) -> tuple[Route, ...] | Unknown:
-    """Parse ``netstat -rn -f inet``: a table with a heading. Skips learnt routes to single hosts, and multicast. If it
-    does not understand a line, the complete table counts as unknown, because that line may matter."""
+def routes(text: str) -> Routes | Unknown:
+    """Parse ``netstat -rn -f inet``: a table with a heading. If it does not understand a line, the complete table counts
+    as unknown, because that line may matter."""
     heading = re.search(r"^Destination +Gateway +Flags +(?:\w+ +)*Netif(?: .*)?$", text, re.MULTILINE)
     if heading is None:
         return unlike(text, "a heading 'Destination Gateway Flags Netif'")
     at = heading[0].split().index("Netif")
-    found = []
+    found, defaults = [], []
     for line in text[heading.end() :].split("\n"):
         words = line.split()
         if not words or words[0] == "default":
+            defaults += words[at : at + 1] if _through_gateway(words) else []
             continue
         network = _network(words[0])
         if network is None or len(words) <= at or not re.fullmatch(r"[a-z]{1,12}[0-9]{1,4}!?", words[at]):
@@ -128,7 +141,15 @@ def routes(text: str) -> tuple[Route, ...] | Unknown:
         learnt = "W" in words[2] and network.prefixlen == 32
         if not learnt and not network.is_multicast and not network.is_reserved:
             found.append(Route(str(network), words[at].rstrip("!")))
-    return tuple(dict.fromkeys(found)) or unlike(text, "at least one route")
+    if not found:
+        return unlike(text, "at least one route")
+    return Routes(tuple(dict.fromkeys(found)), defaults[0] if defaults else "")
+
+
+def _through_gateway(words: list[str]) -> bool:
+    """Return whether a default route is for all traffic (not ``I``, RTF_IFSCOPE) and through a gateway (``G``). macOS
+    gives each further service a default route of its own interface, and one without a gateway to those that share."""
+    return len(words) > 2 and "G" in words[2] and "I" not in words[2]
 
 
 _CLASSES = ((128, 8), (192, 16), (224, 24))

@@ -28,7 +28,9 @@ class PortFacts:
     bridged: bool | None = None
     """True if the interface is a member of a bridge."""
     address: str | None = None
-    """IPv4 address; empty if there is none."""
+    """Its first IPv4 address; empty if there is none."""
+    other_addresses: tuple[str, ...] = ()
+    """Its further IPv4 addresses."""
     mapped_gid: bool | None = None
     """True if the device has an IPv4-mapped GID."""
     gid_index: int | None = None
@@ -41,6 +43,11 @@ class PortFacts:
     """Docks and hubs between here and there; without a machine, the connected devices."""
     peer_model: str = ""
     """The model of the machine at the other end, such as ``Mac16,5``; empty if unknown."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Return all known IPv4 addresses."""
+        return (self.address, *self.other_addresses) if self.address else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,8 @@ class MachineFacts:
     """Minutes until it goes to sleep, and until its disks do; 0 for never."""
     routes: tuple[Route, ...] | None = None
     """All routes except the default route and learnt routes to single hosts."""
+    default_route: str | None = None
+    """The interface of the default route; empty if there is none through a gateway."""
     throttled: bool | None = None
     """True if heat throttles it."""
     bridge_service: bool | None = None

@@ -40,12 +40,14 @@ NAMES = (
 )
 
 
-def interface(*more: network.Interface, address: str | None = "10.0.0.1") -> tuple[Probe[Any], Any]:
-    return (network.INTERFACES, (network.Interface("en6", True, address), *more))
+def interface(
+    *more: network.Interface, addresses: tuple[str, ...] | None = ("10.0.0.1",)
+) -> tuple[Probe[Any], Any]:
+    return (network.INTERFACES, (network.Interface("en6", True, addresses), *more))
 
 
 def bridge(*members: str) -> network.Interface:
-    return network.Interface("bridge0", True, "", members)
+    return network.Interface("bridge0", True, (), members)
 
 
 def the_port(*values: tuple[Probe[Any], Any]) -> PortFacts:
@@ -125,9 +127,17 @@ def test_who_is_in_no_bridge_is_known_only_when_every_bridge_was_shown() -> None
 
 
 def test_an_interface_that_was_not_shown_has_no_known_address() -> None:
-    assert the_port(NAMES, interface(bridge(), address="")).address == ""
-    other = (network.INTERFACES, (network.Interface("en0", True, "192.0.2.1"),))
+    assert the_port(NAMES, interface(bridge(), addresses=())).address == ""
+    other = (network.INTERFACES, (network.Interface("en0", True, ("192.0.2.1",)),))
     assert (the_port(NAMES, other).address, the_port(NAMES, other).active) == (None, None)
+
+
+def test_a_port_has_all_addresses_that_its_interface_has() -> None:
+    two = the_port(NAMES, interface(addresses=("192.168.2.2", "10.77.0.5")))
+    assert (two.address, two.other_addresses) == ("192.168.2.2", ("10.77.0.5",))
+    assert two.addresses == ("192.168.2.2", "10.77.0.5")
+    assert the_port(NAMES, interface(addresses=())).addresses == ()
+    assert the_port(NAMES, interface(addresses=None)).address is None
 
 
 # --- the machine -----------------------------------------------------------------------------------
