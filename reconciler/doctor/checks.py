@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from reconciler.planning.diagnosis.detectors import WIRED_EXCESS_BYTES
+from reconciler.planning.nodes.settings import ForeignAddress
 from reconciler.resources import Node
 from reconciler.state import Contact, FaultClass, MachineFacts, NodeName, NodeObservation
 from reconciler.status.snapshots import ConditionState
@@ -35,6 +36,7 @@ class Machine:
     """Whether RDMA matters there: a deployment would use it, or no deployment chooses transports."""
     declared: frozenset[int] = frozenset()
     """Receptacles with declared cables; their problems are reported for the cable."""
+    foreign: tuple[ForeignAddress, ...] = ()
 
     @property
     def name(self) -> NodeName:
@@ -101,6 +103,30 @@ def behind_dock(machine: Machine) -> str:
             through, there = ", ".join(port.through), port.peer_model or "another machine"
             return f"the cable at {machine.name}/{port.receptacle} leads to {there} through {through}"
     return ""
+
+
+def _shared_internet(machine: Machine) -> str:
+    """Find what a Mac with Internet Sharing gives over a cable: a default route, or an address."""
+    route = machine.facts.default_route
+    over = [
+        port
+        for port in machine.facts.ports
+        if port.connected
+        and route
+        and (port.interface == route or (port.bridged and route.startswith("bridge")))
+    ]
+    if over:
+        there = sorted({port.peer[0] if port.peer else port.peer_model or "another machine" for port in over})
+        return (
+            f"the default route of {machine.name} goes over a cable: {' or '.join(there)} shares its internet"
+        )
+    each = next(iter(machine.foreign), None)
+    return (
+        f"{each.port.interface} of {machine.name} has the address {each.address} from somebody else; its cable leads to"
+        f" {each.other}"
+        if each
+        else ""
+    )
 
 
 def _unnamed_ports(machine: Machine) -> str:
@@ -233,6 +259,13 @@ CHECKS: tuple[Check, ...] = (
         FaultClass.UNSUPPORTED_PLATFORM, behind_dock,
         "RDMA does not work through a dock or a hub",
         "join the two machines by a Thunderbolt 5 cable of their own",
+    ),
+    Check(
+        FaultClass.PORT_CONFIGURATION, _shared_internet,
+        "its traffic to the internet may take the cable, and end with the other Mac; a lease may take the place of the"
+        " address that groups use",
+        "on the Mac at the other end of the cable: System Settings, General, Sharing: switch off Internet Sharing; if an"
+        " address stays, on {node}: sudo ifconfig INTERFACE inet ADDRESS delete",
     ),
     Check(
         FaultClass.PORT_CONFIGURATION, _unnamed_ports,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from reconciler import status
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis.rules import DISK_LOCKED, NO_LOCAL_NETWORK
+from reconciler.planning.nodes import settings
 from reconciler.planning.nodes.eligible import open_to
 from reconciler.planning.recovery import cable_faults, machine_faults
 from reconciler.planning.transport import link_check
@@ -131,7 +132,8 @@ def _machine(
     )
     cables = [link for of_one in snapshots.plan.cabling.values() for link in of_one]
     declared = frozenset(end.receptacle for link in cables for end in link.link if end.node == name)
-    return Machine(world.node(name), manifest, conditions, rdma, declared)
+    foreign = settings.foreign_addresses(world, name)
+    return Machine(world.node(name), manifest, conditions, rdma, declared, foreign)
 
 
 def _troubles(world: World, snapshots: Snapshots) -> Iterable[Trouble]:

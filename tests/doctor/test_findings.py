@@ -20,7 +20,8 @@ from reconciler import incidents
 from reconciler.doctor import Examination, examine
 from reconciler.doctor.checks import CHECKS
 from reconciler.doctor.finding import MEANS
-from reconciler.resources import Node, SshAccess
+from reconciler.planning.transport.link_addresses import all_addresses
+from reconciler.resources import End, Node, SshAccess
 from reconciler.resources.node import Repair
 from reconciler.state import (
     AllocateEpoch,
@@ -41,7 +42,7 @@ from reconciler.status import Snapshots
 from reconciler.wire.node import HeldBy, Load
 from tests.planning.diagnosis.healing_cases import HAPPENINGS
 from tests.planning.macs import A, B, learn, learn_of_port, two_macs
-from tests.worlds import World, deployment, gateway, node
+from tests.worlds import World, deployment, fabric, gateway, node
 
 FILE = Path(__file__).with_name("findings.yaml")
 PINNED: dict[str, Any] = yaml.load(FILE.read_text(), Loader=yaml.CSafeLoader) if FILE.exists() else {}
@@ -125,6 +126,14 @@ def _both(*happenings: Callable[[World], None]) -> Callable[[World], None]:
     return happen
 
 
+def _leased(world: World) -> None:
+    """The port has its address, and another one beside it."""
+    world.bring(fabric("studios", ("node-a/3", "node-b/4"), pool="10.77.0.0/16"))
+    for name, end in ((A, End(A, 3)), (B, End(B, 4))):
+        learn_of_port(world, name, address=str(all_addresses(world.desired())[end].ip))
+    learn_of_port(world, B, other_addresses=("169.254.3.4", "192.168.2.2"))
+
+
 BESIDE: dict[str, Callable[[World], None]] = {
     "C0 sleep is on": _knows(sleeps=True),
     "C0 FileVault, and restarts are allowed": _both(_knows(filevault=True), _allowed(reboot=True)),
@@ -140,6 +149,11 @@ BESIDE: dict[str, Callable[[World], None]] = {
     "C1 a dock between": lambda world: learn_of_port(
         world, B, peer=None, through=("ThunderBay Flex 8",), peer_model="Mac16,5"
     ),
+    "C4 internet over a cable": _knows(default_route="en4"),
+    "C4 internet over the bridge": _both(
+        _knows(default_route="bridge0"), lambda world: learn_of_port(world, B, bridged=True)
+    ),
+    "C4 an address from somebody else": lambda world: _leased(world),
     "C4 ports of other names": _knows(ports_named=False),
     "C4 a port in the bridge": lambda world: learn_of_port(world, B, bridged=True),
     "C7 left processes of ranks": _knows(stray_ranks=2),
@@ -226,6 +240,13 @@ def test_every_class_is_pinned_named_and_told_what_it_means() -> None:
 
 def test_two_macs_that_are_well_have_no_findings() -> None:
     assert look(two_macs()).findings == ()
+
+
+@pytest.mark.parametrize("route", [None, "", "en0", "utun4", "bridge0"])
+def test_a_default_route_that_no_cable_has_is_fine(route: str | None) -> None:
+    world = two_macs()
+    learn(world, B, default_route=route)
+    assert look(world).findings == ()
 
 
 def test_checks_are_in_the_order_of_the_classes() -> None:

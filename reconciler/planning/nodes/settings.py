@@ -117,7 +117,9 @@ def confirmed(change: Change, facts: MachineFacts) -> bool:
     if words[0] == "bridge0":
         return port.bridged is False
     address = words[2]
-    return port.address not in (None, address) if words[-1] == "delete" else port.address == address
+    if words[-1] == "delete":
+        return port.address is not None and address not in port.addresses
+    return address in port.addresses
 
 
 # --- the network -----------------------------------------------------------------------------------
@@ -169,10 +171,10 @@ def _of_port(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> Nee
     flaws = [f"{port.interface} is a member of bridge0"] if port.bridged else []
     changes = [bridge(port)] if port.bridged else []
     against = ""
-    if plug.planned and port.address is not None and port.address != str(plug.planned.ip):
+    if plug.planned and port.address is not None and str(plug.planned.ip) not in port.addresses:
         has = f"has {port.address or 'no IPv4 address'}"
         flaws.append(f"{port.interface} {has} and is to have {plug.planned.ip}")
-        against = _obstacle(world, name, port, plug.planned.network, moving)
+        against = _obstacle(world, name, plug, plug.planned.network, moving)
         changes += [] if against else _addresses(world, port, plug.planned.ip)
     if not flaws:
         return None
@@ -216,13 +218,34 @@ def previous_mask(world: World, address: str) -> str:
     return LINK_MASK if any(pool and IPv4Address(address) in pool for pool in pools) else ""
 
 
-def _obstacle(world: World, name: NodeName, port: PortFacts, planned: IPv4Network, moving: set[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class ForeignAddress:
+    """An address of a port that neither macOS nor this controller has given, such as a lease of the other end."""
+
+    port: PortFacts
+    address: str
+    other: End
+    """The other end of its cable."""
+
+
+def foreign_addresses(world: World, name: NodeName) -> tuple[ForeignAddress, ...]:
+    """List those of the ports that have an address in a Fabric."""
+    return tuple(
+        ForeignAddress(plug.port, address, plug.other)
+        for plug in _plugs(world, name)
+        for address in plug.port.addresses
+        if plug.planned and not previous_mask(world, address)
+    )
+
+
+def _obstacle(world: World, name: NodeName, plug: _Plug, planned: IPv4Network, moving: set[str]) -> str:
     """Say why a port must not have its address, from the ``planned`` network; empty if it may."""
-    facts = world.node(name).facts
+    facts, port = world.node(name).facts, plug.port
     if port.address and not previous_mask(world, port.address):
         return (
             f"{port.interface} of {name} has the address {port.address} from somebody else: remove it"
-            f" (sudo {' '.join(remove(port, port.address))}), or take the link out of its Fabric"
+            f" (sudo {' '.join(remove(port, port.address))}), or take the link out of its Fabric; if it comes back,"
+            f" switch off Internet Sharing on {plug.other.node} (System Settings, General, Sharing)"
         )
     if facts.routes is None:
         return f"it is not known which networks {name} reaches, and so whether its address is free"

@@ -10,7 +10,7 @@ tried again after an hour, and later each time that fails.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.engine import MLX
 from reconciler.planning.context import attempt_facts
@@ -18,11 +18,12 @@ from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.world import CLOCK_JUMP_SECONDS, World
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Evidence, rank_pairs, towards
-from reconciler.resources import ModelDeployment
+from reconciler.resources import End, ModelDeployment
 from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, TransportFailure, WorkloadId
 from reconciler.wire.launch import DEVICES_JOINT
 
 from . import lan_addresses
+from .link_addresses import all_addresses
 
 VERBS = tuple(each.name for each in MLX.transports if each.rdma)
 CABLES = tuple(each.name for each in MLX.transports if each.cables)
@@ -288,7 +289,12 @@ def _joined(transport: str, members: Placed) -> frozenset[tuple[NodeName, NodeNa
 
 
 def _port(world: World, here: NodeName, there: NodeName) -> PortFacts | None:
-    return towards(world.node(here), there)
+    """Return the port of a node whose cable leads to another, with the address of its Fabric if it has several."""
+    port = towards(world.node(here), there)
+    planned = world.desired.once(all_addresses).get(End(here, port.receptacle)) if port else None
+    if port is None or planned is None or str(planned.ip) not in port.other_addresses:
+        return port
+    return replace(port, address=str(planned.ip))
 
 
 def _devices(world: World, transport: str, members: Placed) -> tuple[tuple[str, ...], ...]:

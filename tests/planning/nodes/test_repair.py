@@ -14,6 +14,7 @@ from reconciler.planning.diagnosis.rules import TABLE, Remedy, Row
 from reconciler.planning.nodes import repair, settings
 from reconciler.planning.nodes.repair import ATTEMPTS_MAX, BROKEN_OFF_MAX, GID_SECONDS
 from reconciler.planning.nodes.root_commands import RootCommand, needed
+from reconciler.planning.transport import fallback
 from reconciler.planning.transport.link_addresses import all_addresses
 from reconciler.resources import End
 from reconciler.state import (
@@ -31,7 +32,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.wire.launch import ExitCode, RankId
-from reconciler.wire.repair import RepairState, needs_root, permitted
+from reconciler.wire.repair import Change, RepairState, needs_root, permitted
 from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
 from tests.settings import changed
 from tests.worlds import World, deployment, fabric, model, node, settled
@@ -191,6 +192,43 @@ def test_an_address_that_it_has_is_given_back_exactly_or_is_not_touched(
     mask = "255.255.0.0" if before.startswith("169") else "255.255.255.252"
     (step,) = repairs(plan)
     assert step.changes[0].undo == ("ifconfig", "en3", "inet", before, "netmask", mask)
+
+
+def test_an_address_from_somebody_else_is_taken_away_where_it_comes_from() -> None:
+    """DHCP undoes the removal of a lease, so the text names the machine that gives it."""
+    world = cabled(network=True)
+    reboot(world, A)
+    learn_of_port(world, A, bridged=False, address="192.168.2.2")
+    (text,) = refused(world.plan())
+    assert "(sudo ifconfig en3 inet 192.168.2.2 delete)" in text
+    assert "if it comes back, switch off Internet Sharing on node-b" in text
+
+
+@pytest.mark.parametrize("first", ["169.254.3.4", "192.168.2.2"])
+def test_a_port_that_has_its_address_beside_another_is_used_by_that_and_not_changed(first: str) -> None:
+    world = cabled(network=True)
+    for name in (A, B):
+        learn_of_port(world, name, address=first, other_addresses=(address(world, name),))
+    plan = world.plan()
+    assert (repairs(plan), refused(plan)) == ([], [])
+    wired = fallback.wiring(world.seen(), "ring", (A, B))
+    assert wired is not None
+    assert sorted(wired.hosts) == sorted(address(world, name) for name in (A, B))
+
+
+def test_a_removed_address_is_confirmed_only_when_no_address_of_the_port_is_it() -> None:
+    gone = Change(("ifconfig", "en3", "inet", "10.0.0.9", "delete"), ())
+    given = Change(("ifconfig", "en3", "inet", "10.0.0.1", "netmask", settings.LINK_MASK), ())
+
+    def confirmed(**addresses: Any) -> tuple[bool, bool]:
+        facts = mac(replace(port(3, (B, 4), "10.0.0.1"), interface="en3", **addresses))
+        return settings.confirmed(gone, facts), settings.confirmed(given, facts)
+
+    assert confirmed() == (True, True)
+    assert confirmed(other_addresses=("10.0.0.9",)) == (False, True)
+    assert confirmed(address="169.254.3.4", other_addresses=("10.0.0.1",)) == (True, True)
+    assert confirmed(address="") == (True, False)
+    assert confirmed(address=None) == (False, False)
 
 
 @pytest.mark.parametrize(
