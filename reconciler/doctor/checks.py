@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from reconciler.planning.diagnosis.detectors import WIRED_EXCESS_BYTES
-from reconciler.planning.nodes.settings import ForeignAddress
+from reconciler.planning.nodes.settings import ForeignAddress, remove
 from reconciler.resources import Node
 from reconciler.state import Contact, FaultClass, MachineFacts, NodeName, NodeObservation
 from reconciler.status.snapshots import ConditionState
@@ -46,6 +46,11 @@ class Machine:
     def facts(self) -> MachineFacts:
         return self.seen.facts
 
+    @property
+    def removal(self) -> str:
+        """Return the command that removes the first of its foreign addresses; empty without one."""
+        return next((f"sudo {' '.join(remove(port, address))}" for port, address, _ in self.foreign), "")
+
     def message(self, type_: str, status: bool = True, reasons: tuple[str, ...] = ()) -> str:
         """Return the message of a condition with this status, and with one of ``reasons`` if given; else empty."""
         for each in self.conditions:
@@ -63,7 +68,8 @@ class Check:
     """A sentence; empty without a finding."""
     means: str
     steps: str
-    """Steps for a person; ``{node}`` is the machine's name, ``{python}`` the interpreter of its ranks."""
+    """Steps for a person; ``{node}`` is the machine's name, ``{python}`` the interpreter of its ranks, ``{removal}`` as
+    above."""
 
 
 def falls_asleep(machine: Machine) -> str:
@@ -106,7 +112,6 @@ def behind_dock(machine: Machine) -> str:
 
 
 def _shared_internet(machine: Machine) -> str:
-    """Find what a Mac with Internet Sharing gives over a cable: a default route, or an address."""
     route = machine.facts.default_route
     over = [
         port
@@ -115,18 +120,18 @@ def _shared_internet(machine: Machine) -> str:
         and route
         and (port.interface == route or (port.bridged and route.startswith("bridge")))
     ]
-    if over:
-        there = sorted({port.peer[0] if port.peer else port.peer_model or "another machine" for port in over})
-        return (
-            f"the default route of {machine.name} goes over a cable: {' or '.join(there)} shares its internet"
-        )
-    each = next(iter(machine.foreign), None)
-    return (
-        f"{each.port.interface} of {machine.name} has the address {each.address} from somebody else; its cable leads to"
-        f" {each.other}"
-        if each
-        else ""
-    )
+    if not over:
+        return ""
+    there = sorted({port.peer[0] if port.peer else port.peer_model or "another machine" for port in over})
+    return f"the default route of {machine.name} goes over a cable: {' or '.join(there)} shares its internet"
+
+
+def _foreign_address(machine: Machine) -> str:
+    """Find an address beside those that its Fabric and macOS give, unless a shared connection explains it."""
+    if not machine.foreign or _shared_internet(machine):
+        return ""
+    port, address, other = machine.foreign[0]
+    return f"{port.interface} of {machine.name} has the address {address} from somebody else; its cable leads to {other}"
 
 
 def _unnamed_ports(machine: Machine) -> str:
@@ -262,10 +267,14 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         FaultClass.PORT_CONFIGURATION, _shared_internet,
-        "its traffic to the internet may take the cable, and end with the other Mac; a lease may take the place of the"
-        " address that groups use",
-        "on the Mac at the other end of the cable: System Settings, General, Sharing: switch off Internet Sharing; if an"
-        " address stays, on {node}: sudo ifconfig INTERFACE inet ADDRESS delete",
+        "all that it sends to the internet takes the cable, and nothing arrives without the other Mac",
+        "switch off Internet Sharing there: System Settings, General, Sharing",
+    ),
+    Check(
+        FaultClass.PORT_CONFIGURATION, _foreign_address,
+        "the address may take the place of the one by which groups use the cable",
+        "on {node}: {removal}; if it comes back, switch off Internet Sharing on the Mac at"
+        " the other end: System Settings, General, Sharing",
     ),
     Check(
         FaultClass.PORT_CONFIGURATION, _unnamed_ports,

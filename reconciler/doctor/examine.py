@@ -234,7 +234,7 @@ def _checked(machine: Machine) -> Iterator[Finding]:
     python = shlex.quote(machine.seen.report.python) if machine.seen.report else "PYTHON"
     for check in CHECKS:
         if seen := check.seen(machine):
-            steps = check.steps.format(node=name, python=python)
+            steps = check.steps.format(node=name, python=python, removal=machine.removal)
             yield Finding(check.fault, (ObjectKey("Node", name),), (name,), seen, check.means, steps, True)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from typing import NamedTuple
 
 from reconciler.planning.context.gpu_memory import left_to_models
 from reconciler.planning.context.world import World
@@ -218,8 +219,7 @@ def previous_mask(world: World, address: str) -> str:
     return LINK_MASK if any(pool and IPv4Address(address) in pool for pool in pools) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignAddress:
+class ForeignAddress(NamedTuple):
     """An address of a port that neither macOS nor this controller has given, such as a lease of the other end."""
 
     port: PortFacts
