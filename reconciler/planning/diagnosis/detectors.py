@@ -110,24 +110,41 @@ def link_down(evidence: Evidence) -> Detection | None:
 
 
 def port_down(evidence: Evidence) -> Detection | None:
-    """Detect a port that is down at either end of a cable (C3).
-
-    With RDMA on, only the device of a port may be down. If two ends contradict each other, one was probed after the
-    cable was pulled.
-    """
+    """Detect a cable without a link at either of its ends (C3)."""
     for node, other in evidence.cabled():
         for here, there in ((node, other), (other, node)):
-            port, end = towards(here, there.name), opposite(here, there)
-            down = port and (port.connected is False or port.active is False)
-            gone = port and end and (end.connected is False or _leads_elsewhere(end, here, port))
-            if port and (down or gone or (evidence.verbs and verbs_down(here, there, port))):
+            port = towards(here, there.name)
+            if port and _without_link(here, there, port):
                 where = f"{here.name}/{port.receptacle}"
                 return Detection(f"the link from {where} to {there.name} is down", (), where, there.name)
     return None
 
 
+def rdma_port_down(evidence: Evidence) -> Detection | None:
+    """Detect a cable that has a link, and whose RDMA port is down (C3)."""
+    for node, other in evidence.cabled() if evidence.verbs else ():
+        sides = ((node, other), (other, node))
+        ends = [(*side, port) for side in sides if (port := towards(side[0], side[1].name))]
+        down = [end for end in ends if verbs_down(*end)]
+        if down and not any(_without_link(*end) for end in ends):
+            here, there, port = down[0]
+            where = f"{here.name}/{port.receptacle}"
+            text = f"the link from {where} to {there.name} has no RDMA: its port is down"
+            return Detection(text, (), where, there.name)
+    return None
+
+
+def _without_link(here: NodeObservation, there: NodeObservation, port: PortFacts) -> bool:
+    """Return whether a cable is down at one end. If two ends contradict each other, one was probed after the cable was
+    pulled."""
+    end = opposite(here, there)
+    gone = end is not None and (end.connected is False or _leads_elsewhere(end, here, port))
+    return port.connected is False or port.active is False or gone
+
+
 def verbs_down(here: NodeObservation, there: NodeObservation, port: PortFacts) -> bool:
-    """Return whether the device at one end of a cable is down. A cause of another class does not count: RDMA that is off at
+    """Return whether the device at one end of a cable is down, as it is in the receptacle of a Mac Studio beside Ethernet,
+    which has no RDMA (github.com/exo-explore/exo/pull/1551); no probe tells which receptacle that is. A cause of another class does not count: RDMA that is off at
     an end, a link that is too slow, or a dock, over which no device comes up."""
     off = False in (here.facts.rdma_enabled, there.facts.rdma_enabled)
     return port.verbs_up is False and not (off or slow(port) or port.through)

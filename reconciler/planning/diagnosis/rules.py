@@ -169,6 +169,10 @@ GID_INDEX = (
     " SERVICE, for the port's IPv6 addresses come before its IPv4 address; then take that away and give it again: sudo"
     " ifconfig {port} inet ADDRESS delete; sudo ifconfig {port} inet ADDRESS netmask MASK; see it with: ibv_devinfo -v"
 )
+OTHER_PORT = (
+    "move the cable at {port} to another Thunderbolt port, because the one beside Ethernet of a Mac Studio has no RDMA; on"
+    " another Mac, or where that does not help: reseat or replace the cable to {peer}"
+)
 DISK_LOCKED = "DiskLocked"
 """The reason why a Mac lets nobody in until a person types a password, after a restart with FileVault."""
 NO_LOCAL_NETWORK = "LocalNetworkPrivacy"
@@ -218,6 +222,10 @@ TABLE: tuple[Row, ...] = (
     Row(
         FaultClass.LINK_DOWN, detectors.link_down, Remedy.NEXT_TRANSPORT, _without_machine(1),
         person="reseat the cable from {port} to {peer}, or replace it by another Thunderbolt 5 cable",
+    ),
+    Row(
+        FaultClass.LINK_DOWN, detectors.rdma_port_down, Remedy.NEXT_TRANSPORT, _without_machine(1),
+        person=OTHER_PORT,
     ),
     Row(
         FaultClass.PORT_CONFIGURATION, detectors.port_configuration, Remedy.REPAIR, _UNREPAIRED,

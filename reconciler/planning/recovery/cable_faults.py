@@ -21,7 +21,11 @@ from .machine_faults import SEEN_IN_FACTS, uses
 
 Pair = tuple[NodeName, NodeName]
 Seen = tuple[Row, Detection]
-_DETECTORS = {detectors.link_down: detectors.port_down, detectors.slow_link: detectors.slow_link}
+_DETECTORS = {
+    detectors.link_down: detectors.port_down,
+    detectors.rdma_port_down: detectors.rdma_port_down,
+    detectors.slow_link: detectors.slow_link,
+}
 """For a row of the table, the part of its detector that looks at a cable alone."""
 _DOWN = next(row for row in TABLE if row.seen is detectors.link_down)
 _ROWS = tuple((row, _DETECTORS[row.seen]) for row in TABLE if row.seen in _DETECTORS)

@@ -30,7 +30,8 @@ matters of quarantine."""
 _ROWS = tuple(
     row
     for row in TABLE
-    if row.fault in SEEN_IN_FACTS and row.seen not in (detectors.slow_link, detectors.link_down)
+    if row.fault in SEEN_IN_FACTS
+    and row.seen not in (detectors.slow_link, detectors.link_down, detectors.rdma_port_down)
 )
 """Those of one machine."""
 

@@ -46,6 +46,7 @@ _MACHINE_DETECTORS = (
     detectors.no_gid,
     detectors.gid_index,
     detectors.link_down,
+    detectors.rdma_port_down,
 )
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import detectors
+from reconciler.planning.diagnosis.rules import OTHER_PORT
 from reconciler.resources import End, Fabric, Link, link_between
 from reconciler.state import NodeName, PortFacts
 from reconciler.state.machine.links import Cabling, LinkState, LinkStatus
@@ -180,12 +181,18 @@ class _LinkCheck:
         if link not in self._seen.cables:
             return None
         status, (one, other) = self._seen.status, link
-        down = next((text for end in link if (text := self._down(end))), "")
-        if down:
-            text = f"the link from {one} to {other} is down: {down}"
+        inactive = next((end for end in link if self._seen.ports[end].active is False), None)
+        if inactive:
+            text = f"the link from {one} to {other} is down: the interface of {inactive} is not active"
             return status(
                 link, LinkState.DOWN, text, f"reseat the cable from {one} to {other}, or replace it"
             )
+        without = next((end for end in link if self._verbs_down(end)), None)
+        if without:
+            text = f"the link from {one} to {other} has no RDMA: its port at {without} is down"
+            steps = OTHER_PORT.format(port=without, peer=self._seen.peers[without])
+            steps += "; after a move, correct the link in its Fabric"
+            return status(link, LinkState.DOWN, text, steps, verbs_only=True)
         gbps = status(link, LinkState.CONNECTED).gbps
         if gbps is None:
             text = f"the speed of the cable from {one} to {other} is not known"
@@ -198,14 +205,9 @@ class _LinkCheck:
             return status(link, LinkState.TOO_SLOW, text, steps, verbs_only=True)
         return status(link, LinkState.CONNECTED)
 
-    def _down(self, end: End) -> str:
-        port = self._seen.ports[end]
-        if port.active is False:
-            return f"the interface of {end} is not active"
+    def _verbs_down(self, end: End) -> bool:
         here, there = (self._seen.world.node(NodeName(each.node)) for each in (end, self._seen.peers[end]))
-        if detectors.verbs_down(here, there, port):
-            return f"the RDMA port of {end} is down"
-        return ""
+        return detectors.verbs_down(here, there, self._seen.ports[end])
 
     def _docked(self, link: Link) -> LinkStatus | None:
         docks = [dock for end in link if (port := self._seen.ports.get(end)) for dock in port.through]

@@ -316,6 +316,34 @@ def test_a_port_that_leads_to_no_member_is_nothing_to_its_group(peer: tuple[Node
 
 
 @pytest.mark.parametrize(
+    ("port", "row"),
+    [
+        ({"verbs_up": False}, "rdma_port_down"),
+        ({"verbs_up": False, "active": True}, "rdma_port_down"),
+        ({"verbs_up": False, "active": False}, "link_down"),
+        ({"verbs_up": False, "connected": False}, "link_down"),
+        ({"verbs_up": True}, ""),
+    ],
+    ids=str,
+)
+def test_a_cable_that_carries_no_rdma_is_told_from_one_that_carries_nothing(
+    port: dict[str, Any], row: str
+) -> None:
+    """In the receptacle of a Mac Studio beside Ethernet there is a link, and no RDMA: nothing is to be reseated."""
+    here = PortFacts(3, "en3", "rdma_en3", **{"connected": True, "peer": (NODE_B, 4), **port})
+    there = PortFacts(4, "en4", "rdma_en4", connected=True, peer=(NODE_A, 3), verbs_up=True)
+    one, other = evidence().nodes
+    ends = (
+        replace(one, facts=MachineFacts(ports=(here,))),
+        replace(other, facts=MachineFacts(ports=(there,))),
+    )
+    pair = evidence(nodes=ends)
+    found = [each for each in (detectors.link_down, detectors.rdma_port_down) if each(pair) is not None]
+    assert [each.__name__ for each in found] == ([row] if row else [])
+    assert detectors.rdma_port_down(replace(pair, verbs=False)) is None
+
+
+@pytest.mark.parametrize(
     ("here", "there", "port", "down"),
     [
         ({}, {}, {}, True),

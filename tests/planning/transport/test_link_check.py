@@ -164,8 +164,10 @@ CASES: dict[str, tuple[Cables, Cables, dict[str, Any], LinkState, str, str]] = {
     ),
     "an RDMA port that is down": (
         ONE, ONE, {"studio-1/1": {"verbs_up": False}}, LinkState.DOWN,
-        "the link from studio-1/1 to studio-2/1 is down: the RDMA port of studio-1/1 is down",
-        "reseat the cable from studio-1/1 to studio-2/1, or replace it",
+        "the link from studio-1/1 to studio-2/1 has no RDMA: its port at studio-1/1 is down",
+        "move the cable at studio-1/1 to another Thunderbolt port, because the one beside Ethernet of a Mac Studio has no"
+        " RDMA; on another Mac, or where that does not help: reseat or replace the cable to studio-2/1; after a move,"
+        " correct the link in its Fabric",
     ),
     "a speed that is not known": (
         ONE, ONE, {"studio-1/1": {"gbps": None}, "studio-2/1": {"gbps": None}}, LinkState.UNKNOWN,
