@@ -143,9 +143,12 @@ def _without_link(here: NodeObservation, there: NodeObservation, port: PortFacts
 
 
 def verbs_down(here: NodeObservation, there: NodeObservation, port: PortFacts) -> bool:
-    """Return whether the device at one end of a cable is down, as it is in the receptacle of a Mac Studio beside Ethernet,
-    which has no RDMA (github.com/exo-explore/exo/pull/1551); no probe tells which receptacle that is. A cause of another class does not count: RDMA that is off at
-    an end, a link that is too slow, or a dock, over which no device comes up."""
+    """Return whether the device at one end of a cable is down. A cause of another class does not count: RDMA that is off
+    at an end, a link that is too slow, or a dock, over which no device comes up.
+
+    The receptacle of a Mac Studio beside Ethernet has no RDMA (github.com/exo-explore/exo/pull/1551). No probe tells which
+    one that is.
+    """
     off = False in (here.facts.rdma_enabled, there.facts.rdma_enabled)
     return port.verbs_up is False and not (off or slow(port) or port.through)
 
