@@ -135,6 +135,10 @@ def test_what_a_tool_says_decides_the_rung(tool: str, answer: ToolSaid, transpor
     assert why in made.groups[made.replica()].transport_why
 
 
+def test_two_equal_usb_adapters_cost_no_group_its_rdma() -> None:
+    assert rung(world(networksetup_ports=SAMPLES["networksetup_ports/two_equal_adapters"])) == "jaccl"
+
+
 BROKEN = [
     output_of(""),
     output_of("\x00garbage\n"),
