@@ -153,7 +153,7 @@ BESIDE: dict[str, Callable[[World], None]] = {
     "C4 internet over the bridge": _both(
         _knows(default_route="bridge0"), lambda world: learn_of_port(world, B, bridged=True)
     ),
-    "C4 an address from somebody else": lambda world: _leased(world),
+    "C4 an address from somebody else": _leased,
     "C4 ports of other names": _knows(ports_named=False),
     "C4 a port in the bridge": lambda world: learn_of_port(world, B, bridged=True),
     "C7 left processes of ranks": _knows(stray_ranks=2),

@@ -129,7 +129,8 @@ def routes(text: str) -> Routes | Unknown:
     if heading is None:
         return unlike(text, "a heading 'Destination Gateway Flags Netif'")
     at = heading[0].split().index("Netif")
-    found, defaults = [], []
+    found: list[Route] = []
+    defaults: list[str] = []
     for line in text[heading.end() :].split("\n"):
         words = line.split()
         if not words or words[0] == "default":
