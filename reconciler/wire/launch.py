@@ -261,7 +261,7 @@ class ExitCode:
     VERBS = 72
     """A queue pair of RDMA could not be made or connected; its errno is in the detail."""
     KERNEL_OBJECTS = 73
-    """The machine has no protection domains or queue pairs left (errno 96 or 16)."""
+    """The machine has no protection domains or queue pairs left (errno 12 or 16)."""
     GPU = 74
     """A command buffer failed on the GPU, for another reason than memory."""
     WRONG_GROUP = 75
@@ -274,6 +274,9 @@ class ExitCode:
     """The runtime here lacks the requested collective backend."""
     LIMIT = 79
     """The program of a job has exceeded a limit."""
+    GID = 80
+    """A port has no GID for its IPv4 address, or the driver refused to connect a queue pair by the GIDs of its two ends
+    (errno 22 or 96)."""
 
 
 class RankEnd(Exception):
@@ -304,6 +307,7 @@ _EXIT_REASONS: Mapping[int, str] = {
     ExitCode.UNEQUAL: "UnequalRanks",
     ExitCode.NO_BACKEND: "BackendMissing",
     ExitCode.LIMIT: "LimitExceeded",
+    ExitCode.GID: "GidRefused",
 }
 
 

@@ -52,11 +52,11 @@ def test_queue_pairs_that_one_end_refuses_fail_as_over_a_wrong_cable_and_nothing
         (changes.slow(WORLD, HERE), "Couldn't allocate protection domain", ExitCode.KERNEL_OBJECTS),
         (changes.dock(WORLD, HERE), "Couldn't allocate protection domain", ExitCode.KERNEL_OBJECTS),
         (changes.exhaust_pd(WORLD, "a"), "Couldn't allocate protection domain", ExitCode.KERNEL_OBJECTS),
-        (changes.lose_ipv4(WORLD, "a"), "No IPv4-mapped GID for this device.", ExitCode.VERBS),
+        (changes.lose_ipv4(WORLD, "a"), "No IPv4-mapped GID for this device.", ExitCode.GID),
         (
             changes.with_machine(WORLD, "a", gids_from=NOW + 1),
             "No IPv4-mapped GID for this device.",
-            ExitCode.VERBS,
+            ExitCode.GID,
         ),
     ],
 )
@@ -80,11 +80,11 @@ def test_a_device_that_others_use_runs_out_of_what_the_kernel_has_of_it() -> Non
     [
         (WORLD, (THERE[0], THERE[1] + 1), 60, ExitCode.VERBS),
         (WORLD, ("c", 1), 60, ExitCode.VERBS),
-        (changes.bridge(WORLD, "a"), THERE, 96, ExitCode.KERNEL_OBJECTS),
+        (changes.bridge(WORLD, "a"), THERE, 96, ExitCode.GID),
         (changes.bridge(WORLD, "b"), THERE, 60, ExitCode.VERBS),
         (changes.unplug(WORLD, HERE), THERE, 60, ExitCode.VERBS),
-        (changes.move_gid(WORLD, "a", None, 2), THERE, 22, ExitCode.VERBS),
-        (changes.move_gid(WORLD, "b", None, 2), THERE, 22, ExitCode.VERBS),
+        (changes.move_gid(WORLD, "a", None, 2), THERE, 22, ExitCode.GID),
+        (changes.move_gid(WORLD, "b", None, 2), THERE, 22, ExitCode.GID),
         (changes.fault(WORLD, "a", pairs_busy=True), THERE, 16, ExitCode.KERNEL_OBJECTS),
     ],
 )

@@ -23,6 +23,8 @@ WIRED_EXCESS_BYTES = 4 * 2**30
 PANICS_MAX = 2
 """Within an hour, on one spec: that many are no accident."""
 SIGABRT = 6
+_SETTING_UP = (ExitCode.VERBS, ExitCode.KERNEL_OBJECTS, ExitCode.GID)
+"""The ends of ranks that could not set up RDMA."""
 
 
 class Detector(Protocol):
@@ -196,6 +198,12 @@ def gid_index(evidence: Evidence) -> Detection | None:
     return None
 
 
+def gid_refused(evidence: Evidence) -> Detection | None:
+    """Detect that the driver refuses the GIDs of a cable, whatever the ports show since (C4): a GID may be stale, or come
+    later. Protection domains that others hold cause one of the errors too (C7)."""
+    return None if evidence.proven or _held(evidence) else _ended(evidence, ExitCode.GID)
+
+
 def firewalled(evidence: Evidence) -> Detection | None:
     """Detect ranks that did not find each other on machines with a firewall (C5): it drops their packets."""
     walled = tuple(name for name, facts in evidence.machines() if facts.firewall)
@@ -233,7 +241,7 @@ def _ports_well(evidence: Evidence) -> bool:
 def kernel_objects(evidence: Evidence) -> Detection | None:
     """Detect used-up kernel objects (C7): measured where possible, because a count of attempts says little."""
     held = _held(evidence)
-    if held and (evidence.symptom is None or evidence.code in (ExitCode.KERNEL_OBJECTS, ExitCode.VERBS)):
+    if held and (evidence.symptom is None or evidence.code in _SETTING_UP):
         name, count = held[0]
         return Detection(f"processes other than ranks hold {count} protection domains on {name}", (name,))
     return _ended(evidence, ExitCode.KERNEL_OBJECTS)
@@ -347,8 +355,7 @@ def idle_decay(evidence: Evidence) -> Detection | None:
     """Detect connections that fail at the first use after a long rest (C15)."""
     idle = evidence.verbs and evidence.proven and evidence.idle_seconds >= IDLE_DECAY_SECONDS
     failed = evidence.symptom is not None and (
-        evidence.code in (ExitCode.VERBS, ExitCode.KERNEL_OBJECTS, ExitCode.PEER_LOST)
-        or evidence.symptom.cause is Cause.STALLED
+        evidence.code in (*_SETTING_UP, ExitCode.PEER_LOST) or evidence.symptom.cause is Cause.STALLED
     )
     if not idle or not failed or evidence.symptom is None:
         return None

@@ -173,6 +173,11 @@ OTHER_PORT = (
     "move the cable at {port} to another Thunderbolt port, because the one beside Ethernet of a Mac Studio has no RDMA; on"
     " another Mac, or where that does not help: reseat or replace the cable to {peer}"
 )
+GID_REFUSED = (
+    "on {node}, and on the machines at the other ends of its cables: see the GIDs with: ibv_devinfo -v; where GID[1] of a"
+    " cabled port is not ::ffff: and its IPv4 address, take that away and give it again: sudo ifconfig PORT inet ADDRESS"
+    " delete; sudo ifconfig PORT inet ADDRESS netmask MASK"
+)
 DISK_LOCKED = "DiskLocked"
 """The reason why a Mac lets nobody in until a person types a password, after a restart with FileVault."""
 NO_LOCAL_NETWORK = "LocalNetworkPrivacy"
@@ -237,6 +242,9 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         FaultClass.PORT_CONFIGURATION, detectors.gid_index, Remedy.NEXT_TRANSPORT, person=GID_INDEX,
+    ),
+    Row(
+        FaultClass.PORT_CONFIGURATION, detectors.gid_refused, Remedy.FORM, _next_transport(1), person=GID_REFUSED,
     ),
     Row(FaultClass.RENDEZVOUS, detectors.firewalled, Remedy.FORM_WITHOUT, person=FIREWALL),
     Row(FaultClass.RENDEZVOUS, detectors.rendezvous, Remedy.FORM, _next_transport(3)),

@@ -33,7 +33,7 @@ BLAMED = (
     FaultClass.SERVICE_WEDGED,
 )
 """Faults that may come from any change. Cables, machines and their system are as they were before."""
-BLAMED_ON_JOINING = (FaultClass.RENDEZVOUS, FaultClass.QUEUE_PAIRS)
+BLAMED_ON_JOINING = (FaultClass.RENDEZVOUS, FaultClass.QUEUE_PAIRS, FaultClass.PORT_CONFIGURATION)
 """Faults that may come from another transport, or from another number of nodes."""
 MEASURED_SECONDS = 5.0
 """Greatest age of a machine's report of its memory."""

@@ -134,6 +134,7 @@ HAPPENINGS: dict[str, Happen] = {
     "C4 a port without an address": _both(lambda w: learn_of_port(w, A, address=""), _dies),
     "C4 a port without a GID": _both(lambda w: learn_of_port(w, A, mapped_gid=False), _dies),
     "C4 a GID at another index": _both(lambda w: learn_of_port(w, A, gid_index=2), _dies),
+    "C4 a GID that the driver refuses": _while_forming(_ends(ExitCode.GID)),
     "C5 no rendezvous": _while_forming(_ends(ExitCode.RENDEZVOUS)),
     "C5 ranks behind a firewall": _both(
         lambda w: learn(w, B, firewall=True), _while_forming(_ends(ExitCode.RENDEZVOUS))

@@ -144,6 +144,16 @@ def test_what_is_wrong_with_a_machine_explains_what_its_ranks_say() -> None:
     assert found(evidence(first=ended(code=ExitCode.VERBS))).fault is FaultClass.QUEUE_PAIRS
 
 
+def test_a_refused_gid_is_a_fault_of_the_port_whatever_its_facts_say_unless_others_hold_protection_domains() -> (
+    None
+):
+    refused = ended(code=ExitCode.GID)
+    for facts in (MachineFacts(), MachineFacts(protection_domains=0)):
+        assert found(evidence(facts, first=refused)).seen is detectors.gid_refused
+    held = found(evidence(MachineFacts(protection_domains=3), first=refused))
+    assert held.fault is FaultClass.KERNEL_OBJECTS
+
+
 def test_who_may_not_use_the_network_is_told_whom_to_allow_that_on_its_own_machine() -> None:
     first = ended(code=ExitCode.NO_ROUTE)
     for local, words in (({NODE_A}, "application that runs the controller"), (set(), "as a system daemon")):

@@ -28,14 +28,14 @@ WORDS = {
     "[jaccl] The configuration should define a valid mesh or a valid ring.": ExitCode.VERBS,
     "[jaccl] Couldn't allocate protection domain": ExitCode.KERNEL_OBJECTS,
     "[jaccl] Creating the queue pair failed with 'Resource busy (16)'.": ExitCode.KERNEL_OBJECTS,
-    "[jaccl] Changing queue pair to RTR failed with errno 96": ExitCode.KERNEL_OBJECTS,
+    "[jaccl] Changing queue pair to RTR failed with errno 96": ExitCode.GID,
     "[jaccl] Changing queue pair to RTR failed with errno 16": ExitCode.KERNEL_OBJECTS,
     "[jaccl] Changing queue pair to RTR failed with errno 60": ExitCode.VERBS,
-    "[jaccl] Changing queue pair to RTR failed with errno 22": ExitCode.VERBS,
+    "[jaccl] Changing queue pair to RTR failed with errno 22": ExitCode.GID,
     "[jaccl] Creating the queue pair failed with 'Operation not supported (102)'.": ExitCode.VERBS,
     "[jaccl] Could not find device rdma_en3 (0 available)": ExitCode.VERBS,
     "[jaccl] Recv failed with error code -12": ExitCode.VERBS,
-    NO_GID: ExitCode.VERBS,
+    NO_GID: ExitCode.GID,
     "[jaccl] Recv failed with errno=60": ExitCode.PEER_LOST,
     "[ring] The connection to a peer was lost": ExitCode.PEER_LOST,
     "[jaccl] Couldn't connect (error: 65)": ExitCode.NO_ROUTE,
@@ -54,3 +54,23 @@ WORDS = {
 @pytest.mark.parametrize("text", WORDS)
 def test_an_error_of_mlx_ends_the_rank_with_the_status_of_its_class(text: str) -> None:
     assert meaning(text) == WORDS[text]
+
+
+STEPS = {
+    "[jaccl] Creating the queue pair failed with 'x ({})'.": {12, 16, 96},
+    "[jaccl] Changing queue pair to INIT failed with errno {}": {12, 16, 96},
+    "[jaccl] Changing queue pair to RTR failed with errno {}": {12, 16},
+    "[jaccl] Changing queue pair to RTS failed with errno {}": {12, 16},
+}
+"""By step of ``rdma.cpp`` that prints an errno: those of a driver that has no objects left."""
+ERRNOS = range(1, 107)
+"""All of macOS."""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_errno_of_a_step_of_rdma_has_the_class_of_what_the_step_needs(step: str) -> None:
+    connects = "RTR" in step or "RTS" in step
+    for number in ERRNOS:
+        other = ExitCode.GID if connects and number in (22, 96) else ExitCode.VERBS
+        expected = ExitCode.KERNEL_OBJECTS if number in STEPS[step] else other
+        assert meaning(step.format(number)) == expected, number
