@@ -119,7 +119,10 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
     FileReport: _forms(_K, "name state"),
     KeptWeights: {**_forms(_K, "path"), **_forms(_T, "directory")},
     Load: _forms(_K, "pressure"),
-    RepairReport: {**_forms(_K, "id boot_id state tried barred broken_off"), **_forms(_T, "problem")},
+    RepairReport: {
+        **_forms(_K, "id boot_id state tried barred broken_off readdressed"),
+        **_forms(_T, "problem"),
+    },
     Change: _forms(_T, "argv undo"),
     MachineFacts: {**_forms(_K, "boot_id system model chip default_route"), **_forms(_T, "unknown")},
     PortFacts: {

@@ -277,6 +277,8 @@ class ExitCode:
     GID = 80
     """A port has no GID for its IPv4 address, or the driver refused to connect a queue pair by the GIDs of its two ends
     (errno 22 or 96)."""
+    GID_UNREACHED = 81
+    """Nothing answered at the GID by which a queue pair was connected (errno 60)."""
 
 
 class RankEnd(Exception):
@@ -308,6 +310,7 @@ _EXIT_REASONS: Mapping[int, str] = {
     ExitCode.NO_BACKEND: "BackendMissing",
     ExitCode.LIMIT: "LimitExceeded",
     ExitCode.GID: "GidRefused",
+    ExitCode.GID_UNREACHED: "GidUnreached",
 }
 
 

@@ -86,6 +86,16 @@ class Change:
     """True if it outlasts the boot; a restart undoes all other changes."""
 
 
+def addressed(changes: Sequence[Change]) -> Tuple[str, ...]:
+    """Return the interfaces to which these changes give an address, each once."""
+    given = (
+        c.argv[1]
+        for c in changes
+        if c.argv[0] == "ifconfig" and c.argv[2:3] == ("inet",) and "netmask" in c.argv
+    )
+    return tuple(dict.fromkeys(given))
+
+
 class RepairState:
     """The state of a repair."""
 
@@ -149,3 +159,5 @@ class RepairReport:
     """Ids of the repairs of the last half hour in which ``sudo`` refused a command without a password."""
     broken_off: Tuple[str, ...] = ()
     """Ids of the repairs of this boot whose process vanished, which the repair itself seldom causes."""
+    readdressed: Tuple[str, ...] = ()
+    """Interfaces that got an address by more than one repair of this boot."""

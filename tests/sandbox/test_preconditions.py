@@ -39,7 +39,7 @@ def test_queue_pairs_that_one_end_refuses_fail_as_over_a_wrong_cable_and_nothing
 ) -> None:
     refusing = changes.fault(WORLD, name, pairs_refused=True)
     assert joined(refusing).endswith("Changing queue pair to RTR failed with errno 60")
-    assert meaning(joined(refusing)) == ExitCode.VERBS
+    assert meaning(joined(refusing)) == ExitCode.GID_UNREACHED
     assert opened(refusing) == ""
 
 
@@ -78,11 +78,11 @@ def test_a_device_that_others_use_runs_out_of_what_the_kernel_has_of_it() -> Non
 @pytest.mark.parametrize(
     ("world", "theirs", "number", "code"),
     [
-        (WORLD, (THERE[0], THERE[1] + 1), 60, ExitCode.VERBS),
-        (WORLD, ("c", 1), 60, ExitCode.VERBS),
+        (WORLD, (THERE[0], THERE[1] + 1), 60, ExitCode.GID_UNREACHED),
+        (WORLD, ("c", 1), 60, ExitCode.GID_UNREACHED),
         (changes.bridge(WORLD, "a"), THERE, 96, ExitCode.GID),
-        (changes.bridge(WORLD, "b"), THERE, 60, ExitCode.VERBS),
-        (changes.unplug(WORLD, HERE), THERE, 60, ExitCode.VERBS),
+        (changes.bridge(WORLD, "b"), THERE, 60, ExitCode.GID_UNREACHED),
+        (changes.unplug(WORLD, HERE), THERE, 60, ExitCode.GID_UNREACHED),
         (changes.move_gid(WORLD, "a", None, 2), THERE, 22, ExitCode.GID),
         (changes.move_gid(WORLD, "b", None, 2), THERE, 22, ExitCode.GID),
         (changes.fault(WORLD, "a", pairs_busy=True), THERE, 16, ExitCode.KERNEL_OBJECTS),

@@ -6,10 +6,11 @@ Each change is recorded before it is made, so that a successor can undo it from 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import Generator, NamedTuple, Optional, Tuple, Union
 
-from reconciler.wire.repair import Change, RepairReport, RepairState
+from reconciler.wire.repair import Change, RepairReport, RepairState, addressed
 
 CONFIRMED_SECONDS = 3600.0
 """Time for which a confirmed repair blocks the same repair: evidently it did not last."""
@@ -30,6 +31,8 @@ class Try:
     barred: bool = False
     broken_off: bool = False
     """True if its process disappeared."""
+    addressed: Tuple[str, ...] = ()
+    """The interfaces to which it gives an address."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +94,9 @@ Acts = Generator[Act, Answer, Record]
 def begin(before: Optional[Record], record: Record, now: float) -> Record:
     """Return the record of a new repair, based on the previous record."""
     tries = before.tries if before is not None and before.boot_id == record.boot_id else ()
-    return dataclasses.replace(record, tries=(*tries, Try(record.id, now))[-TRIES_KEPT:])
+    return dataclasses.replace(
+        record, tries=(*tries, Try(record.id, now, addressed=addressed(record.changes)))[-TRIES_KEPT:]
+    )
 
 
 def carry_out(record: Record) -> Acts:
@@ -184,7 +189,13 @@ def report(record: Record, now: float, stays: bool) -> RepairReport:
         tried=tuple(each.id for each in record.tries if _speaks(each, now)),
         barred=tuple(each.id for each in record.tries if each.barred and now - each.at < BARRED_SECONDS),
         broken_off=tuple(each.id for each in record.tries if each.broken_off),
+        readdressed=_readdressed(record),
     )
+
+
+def _readdressed(record: Record) -> Tuple[str, ...]:
+    counts = collections.Counter(name for each in record.tries if not each.barred for name in each.addressed)
+    return tuple(sorted(name for name, count in counts.items() if count > 1))
 
 
 def _speaks(each: Try, now: float) -> bool:

@@ -23,7 +23,7 @@ WIRED_EXCESS_BYTES = 4 * 2**30
 PANICS_MAX = 2
 """Within an hour, on one spec: that many are no accident."""
 SIGABRT = 6
-_SETTING_UP = (ExitCode.VERBS, ExitCode.KERNEL_OBJECTS, ExitCode.GID)
+_SETTING_UP = (ExitCode.VERBS, ExitCode.KERNEL_OBJECTS, ExitCode.GID, ExitCode.GID_UNREACHED)
 """The ends of ranks that could not set up RDMA."""
 
 
@@ -228,7 +228,32 @@ def queue_pairs(evidence: Evidence) -> Detection | None:
     if evidence.proven:
         return None
     unsure = not _held(evidence) and not _ports_well(evidence)
-    return _ended(evidence, ExitCode.VERBS, *([ExitCode.KERNEL_OBJECTS] if unsure else []))
+    kernel = [ExitCode.KERNEL_OBJECTS] if unsure else []
+    return _ended(evidence, ExitCode.VERBS, ExitCode.GID_UNREACHED, *kernel)
+
+
+def readdressed(evidence: Evidence) -> Detection | None:
+    """Detect that no peer is reached by a GID, where a port has got an address more than once in this boot (C6): then only
+    a restart was seen to help (reported of five Macs with macOS 26.3.1; not measured here)."""
+    if evidence.proven or _ended(evidence, ExitCode.GID_UNREACHED) is None:
+        return None
+    found = [
+        (node.name, port.interface) for node, port in _ports(evidence) if port.interface in _readdressed(node)
+    ]
+    if not found:
+        return None
+    text = f"{_listed(found)} got an address more than once since the last restart, and no queue pair reaches its peer"
+    return Detection(text, tuple(dict.fromkeys(name for name, _ in found)))
+
+
+def _readdressed(node: NodeObservation) -> tuple[str, ...]:
+    report = node.report
+    repair = report.repair if report else None
+    return repair.readdressed if report and repair and repair.boot_id == report.boot_id else ()
+
+
+def _listed(ports: Iterable[tuple[NodeName, str]]) -> str:
+    return ", ".join(f"{interface} of {name}" for name, interface in ports)
 
 
 def _ports_well(evidence: Evidence) -> bool:

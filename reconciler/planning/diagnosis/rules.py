@@ -248,6 +248,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(FaultClass.RENDEZVOUS, detectors.firewalled, Remedy.FORM_WITHOUT, person=FIREWALL),
     Row(FaultClass.RENDEZVOUS, detectors.rendezvous, Remedy.FORM, _next_transport(3)),
+    Row(FaultClass.QUEUE_PAIRS, detectors.readdressed, Remedy.FORM, _reboot(1), person=RESTART),
     Row(FaultClass.QUEUE_PAIRS, detectors.queue_pairs, Remedy.FORM, _next_transport(1)),
     Row(
         FaultClass.KERNEL_OBJECTS, detectors.kernel_objects, Remedy.FORM, _reboot(1), person=RESTART + REPLUG,

@@ -163,7 +163,8 @@ def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | N
     ):
         return None
     if fault.remedy is Remedy.REBOOT and (
-        transport not in fallback.VERBS or fault.fault is not FaultClass.KERNEL_OBJECTS
+        transport not in fallback.VERBS
+        or fault.fault not in (FaultClass.KERNEL_OBJECTS, FaultClass.QUEUE_PAIRS)
     ):
         return None  # no other transport would help until the machine has restarted
     facts = Facts.of(view.current_facts(record.members))

@@ -40,6 +40,7 @@ _MEANINGS: tuple[tuple[int, str], ...] = (
         r"|creating the queue pair failed with .*\((12|16|96)\)"
         r"|changing queue pair to (init failed with errno (12|16|96)|rt[rs] failed with errno (12|16))\b",
     ),
+    (ExitCode.GID_UNREACHED, r"changing queue pair to rt[rs] failed with errno 60\b"),
     (ExitCode.GID, r"no ipv4-mapped gid|changing queue pair to rt[rs] failed with errno (22|96)\b"),
     (
         ExitCode.VERBS,

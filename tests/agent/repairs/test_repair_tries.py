@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reconciler.agent.repairs import script
 from reconciler.agent.repairs.script import Acts, Answer, Await, Failure, Record, Run
 from reconciler.wire.repair import Change
@@ -39,3 +41,27 @@ def test_what_helped_and_did_not_last_speaks_against_it_for_an_hour() -> None:
 def test_what_was_broken_off_is_told_apart_for_it_was_seldom_its_own_doing() -> None:
     report = script.report(end(script.finish_abandoned(begun(), "boot", confirmed=False)), 1.0, stays=False)
     assert (report.tried, report.broken_off) == ((), ("r1",))
+
+
+def _sets(interface: str) -> Change:
+    tool = ("ifconfig", interface, "inet", "10.77.0.1")
+    return Change((*tool, "netmask", "255.255.255.252"), (*tool, "delete"))
+
+
+def test_a_port_that_got_an_address_by_two_repairs_of_a_boot_is_told_for_all_of_it() -> None:
+    first = Record("r1", "boot", (CHANGE, _sets("en3"), _sets("en4")), 60.0)
+    second = replace(first, id="r2", changes=(_sets("en3"),))
+    once = script.begin(None, first, now=0.0)
+    assert script.report(once, 1.0, stays=False).readdressed == ()
+    twice = script.begin(end(script.carry_out(once), confirmed=True), second, now=1.0)
+    assert script.report(twice, 1e9, stays=False).readdressed == ("en3",)
+    booted = script.begin(twice, replace(second, boot_id="another"), now=2.0)
+    assert script.report(booted, 3.0, stays=False).readdressed == ()
+
+
+def test_a_port_gets_no_address_by_a_repair_that_sudo_refuses() -> None:
+    refused = Failure("sudo: a password is required", barred=True)
+    record = Record("r1", "boot", (_sets("en3"),), 60.0)
+    barred = end(script.carry_out(script.begin(None, record, now=0.0)), failure=refused)
+    again = end(script.carry_out(script.begin(barred, record, now=1.0)), confirmed=True)
+    assert script.report(again, 2.0, stays=False).readdressed == ()

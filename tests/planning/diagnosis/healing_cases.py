@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from reconciler.state import NodeName, StepFailure
 from reconciler.wire.launch import Exit, ExitCode, Phase, RankId
+from reconciler.wire.repair import RepairReport, RepairState
 from tests.planning.macs import A, B, learn, learn_of_port
 from tests.worlds import World
 
@@ -106,6 +107,12 @@ def _leaks(world: World) -> None:
     learn(world, max(world.facts), wired_excess_bytes=90 * 2**30)
 
 
+def _addresses_twice(world: World) -> None:
+    """The port of the second machine got its address twice since the machine booted."""
+    (port, *_), boot = world.facts[B].ports, world.boots.get(B, "boot")
+    world.repairs[B] = RepairReport("r", boot, RepairState.CONFIRMED, readdressed=(port.interface,))
+
+
 def _loses(world: World) -> None:
     world.lose(B)
 
@@ -141,6 +148,10 @@ HAPPENINGS: dict[str, Happen] = {
     ),
     "C5 ranks that look for each other behind a firewall": _both(
         lambda w: learn(w, B, firewall=True), _while_forming(_look_for_each_other)
+    ),
+    "C6 a GID that is not reached": _while_forming(_ends(ExitCode.GID_UNREACHED)),
+    "C6 a GID that is not reached, of a port that got its address twice": _both(
+        _addresses_twice, _while_forming(_ends(ExitCode.GID_UNREACHED))
     ),
     "C6 no queue pair": _while_forming(_ends(ExitCode.VERBS)),
     "C6 no protection domain, at a port of which not all is known": _both(

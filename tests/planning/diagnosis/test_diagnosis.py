@@ -44,6 +44,7 @@ from reconciler.state import (
 )
 from reconciler.state.formed_under import NO_FACTS, Fact, Facts
 from reconciler.wire.launch import ExitCode, RankId
+from reconciler.wire.repair import RepairReport, RepairState
 from tests.planning.macs import B, learn, two_macs
 from tests.worlds import settled, two_nodes
 
@@ -152,6 +153,22 @@ def test_a_refused_gid_is_a_fault_of_the_port_whatever_its_facts_say_unless_othe
         assert found(evidence(facts, first=refused)).seen is detectors.gid_refused
     held = found(evidence(MachineFacts(protection_domains=3), first=refused))
     assert held.fault is FaultClass.KERNEL_OBJECTS
+
+
+@pytest.mark.parametrize(
+    ("boot", "interface", "told"), [("boot", "en4", True), ("b0", "en4", False), ("boot", "en9", False)]
+)
+def test_a_restart_is_asked_for_only_of_who_set_the_address_of_a_used_port_twice_in_this_boot(
+    boot: str, interface: str, told: bool
+) -> None:
+    world = two_macs()
+    world.repairs[B] = RepairReport("r", boot, RepairState.CONFIRMED, readdressed=(interface,))
+    nodes = tuple(node for _, node in sorted(world.observed().nodes.items()))
+    seen = evidence(nodes=nodes, first=ended(code=ExitCode.GID_UNREACHED))
+    assert found(seen).fault is FaultClass.QUEUE_PAIRS
+    assert found(seen).reboots is told
+    detection = detectors.readdressed(seen)
+    assert (detection.nodes if detection else ()) == ((B,) if told else ())
 
 
 def test_who_may_not_use_the_network_is_told_whom_to_allow_that_on_its_own_machine() -> None:

@@ -30,7 +30,7 @@ WORDS = {
     "[jaccl] Creating the queue pair failed with 'Resource busy (16)'.": ExitCode.KERNEL_OBJECTS,
     "[jaccl] Changing queue pair to RTR failed with errno 96": ExitCode.GID,
     "[jaccl] Changing queue pair to RTR failed with errno 16": ExitCode.KERNEL_OBJECTS,
-    "[jaccl] Changing queue pair to RTR failed with errno 60": ExitCode.VERBS,
+    "[jaccl] Changing queue pair to RTR failed with errno 60": ExitCode.GID_UNREACHED,
     "[jaccl] Changing queue pair to RTR failed with errno 22": ExitCode.GID,
     "[jaccl] Creating the queue pair failed with 'Operation not supported (102)'.": ExitCode.VERBS,
     "[jaccl] Could not find device rdma_en3 (0 available)": ExitCode.VERBS,
@@ -71,6 +71,7 @@ ERRNOS = range(1, 107)
 def test_every_errno_of_a_step_of_rdma_has_the_class_of_what_the_step_needs(step: str) -> None:
     connects = "RTR" in step or "RTS" in step
     for number in ERRNOS:
-        other = ExitCode.GID if connects and number in (22, 96) else ExitCode.VERBS
+        of_gids = {22: ExitCode.GID, 96: ExitCode.GID, 60: ExitCode.GID_UNREACHED} if connects else {}
+        other = of_gids.get(number, ExitCode.VERBS)
         expected = ExitCode.KERNEL_OBJECTS if number in STEPS[step] else other
         assert meaning(step.format(number)) == expected, number
