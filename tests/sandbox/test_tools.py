@@ -122,6 +122,15 @@ def something(chance: random.Random, world: World) -> World:
         return world
 
 
+def test_a_panic_has_a_report_about_rdma_where_a_cable_was_pulled_and_else_about_memory() -> None:
+    start = macs.world(["n1", "n2"], "mini", macs.MESH, ["boot-1", "boot-2"], NOW - 999)
+    (name, _), other = start.cables[0].ends
+    panicked = changes.panic(start, name, NOW, "second", report_name("panic", NOW - 7200))
+    world = changes.pull(panicked, other, NOW, "third", report_name("panic", NOW - 60), 5.0)
+    facts = probed(world)[NodeName(name)]
+    assert (facts.panics, facts.rdma_panics, facts.rdma_panics_of_day, facts.memory_panics) == (1, 1, 1, 0)
+
+
 @pytest.mark.second_tier
 @pytest.mark.parametrize("seed", range(0, WORLDS, 100))
 def test_probes_read_exactly_what_the_machines_are(seed: int) -> None:

@@ -18,6 +18,7 @@ RUN: tuple[Probe[Any], ...] = (REMOTE_LOGIN, *PROBES)
 """All probes, in the order of their runs."""
 LEFT_OUT: Mapping[str, str] = {
     management.JOB.name: "there is no agent yet",
+    management.PANICS.name: "reports of panics name what ran there",
     power.POWER.name: "it needs an administrator",
     engine.ENGINE.name: "there is no runtime yet",
 }

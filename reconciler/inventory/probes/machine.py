@@ -15,7 +15,8 @@ fact                    probe
 ``protection_domains``  ``ioclasscount``, while no rank of ours lives there
 ``wired_excess_bytes``  ``vm_stat``, by ``Wired``
 ``launch_context``      ``launchctl print``, and what holds the agent by its own report
-``panics``, ``crashes`` ``find`` in the folders of reports
+``panics``, ``crashes`` ``find`` in the folders of reports; so are ``rdma_panics``, ``rdma_panics_of_day``
+                        and ``memory_panics``
 ``filevault``           ``fdesetup status``
 ``sleeps``              ``pmset -g``; so are ``sleep_minutes``
 ``routes``              ``netstat -rn``; so is ``default_route``
@@ -99,7 +100,7 @@ def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> M
     power_of, power_set = readings.of(power.POWER) or power.Power(), readings.of(power.POWER_SETTINGS)
     enabled, enrolment = readings.of(verbs.RDMA_ENABLED), readings.of(management.ENROLMENT)
     panics, crashes = readings.of(management.SYSTEM_REPORTS), readings.of(management.USER_REPORTS)
-    of_engine = readings.of(engine.ENGINE)
+    read, of_engine = readings.of(management.PANICS), readings.of(engine.ENGINE)
     found, routes = ports(readings), readings.of(network.ROUTES)
     listed = readings.of(network.HARDWARE_PORTS) and readings.of(thunderbolt.RECEPTACLES)
     disk, strays = readings.of(system.DISK), readings.of(management.RANK_PROCESSES)
@@ -121,6 +122,9 @@ def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> M
         panics=len(panics.panics) if panics else None,
         crashes=len({*panics.crashes, *crashes.crashes}) if panics and crashes else None,
         memory_kills=management.of_memory(panics.crashes) if panics else None,
+        rdma_panics=_count(panics, read.rdma) if read else None,
+        rdma_panics_of_day=len(read.rdma) if read else None,
+        memory_panics=_count(panics, read.memory) if read else None,
         filevault=readings.of(management.FILEVAULT),
         managed=enrolment.managed if enrolment else None,
         firewall=readings.of(upkeep.FIREWALL),
@@ -143,6 +147,11 @@ def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> M
         gpu_use=None if power_of.gpu_busy_percent is None else power_of.gpu_busy_percent / 100,
         unknown=(*readings.unknown(), *(_unnamed(found) if listed else ())),
     )
+
+
+def _count(new: management.Reports | None, names: Collection[str]) -> int | None:
+    """Return how many of the new panic reports have one of these names."""
+    return None if new is None else len({*new.panics} & {*names})
 
 
 def _sleep_minutes(settings: power.PowerSettings | None) -> tuple[int, int] | None:

@@ -9,10 +9,20 @@ from pathlib import PurePosixPath
 
 from reconciler.wire.tools import RunTool, ToolSaid
 
-from .probe import Probe, Unknown, complete, failed, number, of_complete, unlike
+from .probe import Probe, Unknown, complete, failed, number, of_complete, shown, unlike
 
 REPORTS_MINUTES = 60
 """Age up to which crash and panic reports count as new, in minutes."""
+PANICS_MINUTES = 24 * 60
+"""Age up to which panic reports are read, in minutes."""
+PANIC_BYTES = 16_384
+"""The beginning of a panic report that is read. In public reports the backtrace ends within some 8 KiB."""
+_FOLDER = "/Library/Logs/DiagnosticReports"
+_BACKTRACE_ENDS = re.compile(r"^(last (started|stopped) kext|loaded kexts)", re.MULTILINE)
+"""The lines after it name every driver that is loaded, whatever has panicked."""
+_RDMA = re.compile(r"^(?! *dependency:).*(AppleThunderboltRDMA|libthunderboltrdma)", re.MULTILINE)
+_MEMORY = re.compile(r"panic\(.*(IOGPU\w*Memory|watchdog timeout: no checkins)")
+"""Of the GPU's memory (github.com/ml-explore/mlx/issues/3346), and of a system that its wired memory starves."""
 
 
 _FILEVAULT = re.compile(r"FileVault is (?:(On)[.,]|Off[.])")
@@ -98,9 +108,44 @@ def reports(result: ToolSaid) -> Reports | Unknown:
     names = sorted({PurePosixPath(line).name for line in result.stdout.split("\n") if line.startswith("/")})
     if result.stdout and not names:
         return unlike(result.stdout, "absolute paths")
-    panics = tuple(name for name in names if name.endswith(".panic") or name.startswith("panic-"))
+    panics = tuple(filter(_is_panic, names))
     crashes = tuple(name for name in names if name not in panics and name.endswith((".ips", ".crash")))
     return Reports(panics, crashes)
+
+
+def _is_panic(name: str) -> bool:
+    return name.endswith(".panic") or name.startswith("panic-")
+
+
+@dataclass(frozen=True, slots=True)
+class Panics:
+    """Names of the panic reports of a day, without their folder, by what they are about. Others are about neither."""
+
+    rdma: tuple[str, ...]
+    """Those whose backtrace names the driver of RDMA."""
+    memory: tuple[str, ...]
+    """Those about the memory that the GPU has wired."""
+
+
+def panics(result: ToolSaid) -> Panics | Unknown:
+    """Parse ``find … -print -exec head …``: the path of each report, then its beginning, and then an empty line.
+
+    The text of a panic is a line of JSON, or stands alone in reports of older systems. The format follows public reports,
+    and was not measured.
+    """
+    if result.code != 0:
+        return failed(result)
+    if result.stderr.strip():
+        return Unknown(f"a report could not be read: {shown(result.stderr)}")
+    before, *found = re.split(rf"^{_FOLDER}/([^/\n]+)\n", result.stdout, flags=re.MULTILINE)
+    texts = {name: text for name, text in zip(found[::2], found[1::2], strict=True) if _is_panic(name)}
+    if before or not all(text.endswith("\n") and text.strip() for text in texts.values()):
+        return unlike(result.stdout, "paths of reports, each before its text")
+    traces = {
+        name: _BACKTRACE_ENDS.split(text.replace("\\n", "\n"))[0] for name, text in sorted(texts.items())
+    }
+    rdma = tuple(name for name, trace in traces.items() if _RDMA.search(trace))
+    return Panics(rdma, tuple(name for name, trace in traces.items() if _MEMORY.search(trace)))
 
 
 def of_memory(names: Iterable[str]) -> int:
@@ -119,8 +164,8 @@ def processes(result: ToolSaid) -> tuple[int, ...] | Unknown:
     return tuple(sorted(found)) or unlike(text, "one number for each process")
 
 
-def _find(folder: str) -> RunTool:
-    return RunTool(("find", folder, "-maxdepth", "1", "-type", "f", "-mmin", f"-{REPORTS_MINUTES}"), 10.0)
+def _find(folder: str, minutes: int, *more: str) -> RunTool:
+    return RunTool(("find", folder, "-maxdepth", "1", "-type", "f", "-mmin", f"-{minutes}", *more), 10.0)
 
 
 FILEVAULT = Probe("FileVault", RunTool(("fdesetup", "status"), 5.0), filevault, 600.0)
@@ -128,8 +173,17 @@ ENROLMENT = Probe(
     "enrolment", RunTool(("profiles", "status", "-type", "enrollment"), 15.0), enrolment, 3600.0
 )
 JOB = Probe("agent's job", RunTool(("launchctl", "print", "system/reconciler-{user}-{node}"), 5.0), job, 60.0)
-SYSTEM_REPORTS = Probe("panic reports", _find("/Library/Logs/DiagnosticReports"), reports, 60.0)
-USER_REPORTS = Probe("crash reports", _find("{home}/Library/Logs/DiagnosticReports"), reports, 60.0)
+SYSTEM_REPORTS = Probe("panic reports", _find(_FOLDER, REPORTS_MINUTES), reports, 60.0)
+USER_REPORTS = Probe("crash reports", _find(f"{{home}}{_FOLDER}", REPORTS_MINUTES), reports, 60.0)
+_READ = ("-print", "-exec", "head", "-c", str(PANIC_BYTES), "{}", ";", "-exec", "echo", ";")
+PANICS = Probe(
+    "panics of a day",
+    _find(_FOLDER, PANICS_MINUTES, "-name", "*panic*", *_READ),
+    panics,
+    3600.0,
+    (SYSTEM_REPORTS,),
+)
+"""It reads again when there is a new report. An agent takes at most 1 MiB of the output of a tool."""
 RANK_PROCESSES = Probe(
     "rank processes", RunTool(("pgrep", "-P", "1", "-f", "reconciler[.]runner"), 5.0), processes, 30.0
 )

@@ -26,6 +26,7 @@ PROBES: tuple[Probe[Any], ...] = (
     management.RANK_PROCESSES,
     management.SYSTEM_REPORTS,
     management.USER_REPORTS,
+    management.PANICS,
     power.POWER_SETTINGS,
     network.HARDWARE_PORTS,
     network.SERVICES,

@@ -22,6 +22,8 @@ WIRED_EXCESS_BYTES = 4 * 2**30
 """Wired memory above a machine's own that nobody gives back. The system itself may take less."""
 PANICS_MAX = 2
 """Within an hour, on one spec: that many are no accident."""
+RDMA_PANICS_MAX = 2
+"""Within a day, by the backtraces: reported of a Mac that panicked three times in four hours (M4 Pro)."""
 SIGABRT = 6
 _SETTING_UP = (ExitCode.VERBS, ExitCode.KERNEL_OBJECTS, ExitCode.GID, ExitCode.GID_UNREACHED)
 """The ends of ranks that could not set up RDMA."""
@@ -334,10 +336,30 @@ def wired_memory(evidence: Evidence) -> Detection | None:
     return None
 
 
+def rdma_panicking(evidence: Evidence) -> Detection | None:
+    """Detect a machine that panics in the driver of RDMA (C12): no spec is to blame, and another transport helps."""
+    for name, facts in _macs(evidence):
+        count = facts.rdma_panics_of_day or 0
+        if count >= RDMA_PANICS_MAX:
+            return Detection(f"{name} has panicked {count} times within a day in the driver of RDMA", (name,))
+    return None
+
+
+def panicking_over_memory(evidence: Evidence) -> Detection | None:
+    """Detect such a machine where a report of a panic is about memory (C12), which a smaller spec needs less of."""
+    seen = panicking(evidence)
+    return (
+        seen
+        if seen and any(facts.memory_panics for name, facts in evidence.machines() if name in seen.nodes)
+        else None
+    )
+
+
 def panicking(evidence: Evidence) -> Detection | None:
-    """Detect a machine that a spec brings down again and again (C12), as far as no job has done it."""
+    """Detect a machine that a spec brings down again and again (C12), as far as neither a job nor the driver of RDMA has
+    done it."""
     for name, facts in evidence.machines():
-        own = (facts.panics or 0) - evidence.harmed.get(name, 0)
+        own = (facts.panics or 0) - evidence.harmed.get(name, 0) - (facts.rdma_panics or 0)
         if name in evidence.rebooted and own >= PANICS_MAX:
             return Detection(f"{name} has panicked {facts.panics} times within an hour", (name,))
     return None

@@ -191,6 +191,7 @@ FIREWALL = (
     " off; or after each new runtime: the same tool with --unblockapp and the path of the ranks' python3"
 )
 REPLUG = "; where that does not help: unplug its Thunderbolt cables and its power for a minute"
+PANIC = "keep the newest *.panic of /Library/Logs/DiagnosticReports on {node} and report it"
 SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment}, raise parallelism.nodes, or take weights with fewer bits"
 
 TABLE: tuple[Row, ...] = (
@@ -233,6 +234,10 @@ TABLE: tuple[Row, ...] = (
         person=OTHER_PORT,
     ),
     Row(
+        FaultClass.REBOOT, detectors.rdma_panicking, Remedy.NEXT_TRANSPORT,
+        person=f"{PANIC} to Apple; RDMA is used again once fewer than two of them are younger than a day",
+    ),
+    Row(
         FaultClass.PORT_CONFIGURATION, detectors.port_configuration, Remedy.REPAIR, _UNREPAIRED,
         person=ADDRESS,
     ),
@@ -273,9 +278,12 @@ TABLE: tuple[Row, ...] = (
         person=RESTART,
     ),
     Row(
+        FaultClass.REBOOT, detectors.panicking_over_memory, Remedy.REFUSE, forbids=True,
+        person=f"{PANIC}; {SMALLER}; then: reconciler rollout restart deployment/{{deployment}}",
+    ),
+    Row(
         FaultClass.REBOOT, detectors.panicking, Remedy.REFUSE, forbids=True,
-        person="keep the newest *.panic of /Library/Logs/DiagnosticReports on {node} and report it; "
-        + SMALLER + "; then: reconciler rollout restart deployment/{deployment}",
+        person=f"{PANIC}; then: reconciler rollout restart deployment/{{deployment}}",
     ),
     Row(FaultClass.REBOOT, detectors.rebooted, Remedy.FORM),
     Row(

@@ -22,6 +22,7 @@ SEEN_IN_FACTS = (
     FaultClass.RDMA_DISABLED,
     FaultClass.LINK_DOWN,
     FaultClass.PORT_CONFIGURATION,
+    FaultClass.REBOOT,
     FaultClass.VERBS_WEDGED,
     FaultClass.LAUNCH_CONTEXT,
 )

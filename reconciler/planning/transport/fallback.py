@@ -42,6 +42,7 @@ _MACHINE_DETECTORS = (
     detectors.rdma_disabled,
     detectors.wedged,
     detectors.slow_link,
+    detectors.rdma_panicking,
     detectors.port_configuration,
     detectors.no_gid,
     detectors.gid_index,

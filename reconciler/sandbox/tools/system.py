@@ -16,6 +16,14 @@ from .call import NOT_ROOT, ToolCall, ToolOutput, refused
 PAGE_BYTES = 16384
 NEVER_INDEX = ".metadata_never_index"
 _REPORTS = "/Library/Logs/DiagnosticReports"
+_RDMA_PANIC = (
+    '{ "panicString" : "panic(cpu 4 caller 0xfffffe0030a1c2d4): Kernel data abort. at pc 0xfffffe0033a71c08\\n'
+    'Kernel Extensions in backtrace:\\n   com.apple.driver.AppleThunderboltRDMA(0.0.1)\\nloaded kexts:\\n" }'
+)
+_MEMORY_PANIC = (
+    '{ "panicString" : "panic(cpu 9 caller 0xfffffe004b8cd288): \\"completeMemory() prepare count underflow\\"'
+    ' @IOGPUMemory.cpp:550\\nloaded kexts:\\ncom.apple.driver.AppleThunderboltRDMA\\t0.0.1\\n" }'
+)
 SSHD = "system/com.openssh.sshd"
 _SSHD_JOB = f"{SSHD} = {{\n\ttype = LaunchDaemon\n\tstate = waiting\n\truns = 0\n}}\n"
 DAEMONS = "/Library/LaunchDaemons/"
@@ -204,7 +212,8 @@ def ioreg(call: ToolCall) -> ToolOutput:
 
 
 def find(call: ToolCall) -> ToolOutput:
-    """List reports of panics and crashes, or the file that keeps Spotlight away: the only uses of this tool."""
+    """List reports of panics and crashes, with their texts after ``-exec``, or the file that keeps Spotlight away: the only
+    uses of this tool."""
     folder = call.words[0] if call.words else ""
     if call.words[-1:] == (NEVER_INDEX,):
         return ToolOutput("" if call.machine.weights_indexed else f"{folder}/{NEVER_INDEX}\n")
@@ -217,7 +226,9 @@ def find(call: ToolCall) -> ToolOutput:
     )
     age = next((int(word[1:]) for word in call.words if re.fullmatch(r"-[0-9]+", word)), 10**9)
     new = [name for name in names if call.now - _written_at(name) < 60 * age]
-    return ToolOutput("".join(f"{folder}/{name}\n" for name in new))
+    texts = {name: _RDMA_PANIC if name in call.machine.rdma_panics else _MEMORY_PANIC for name in new}
+    read = "-exec" in call.words
+    return ToolOutput("".join(f"{folder}/{name}\n" + (f"{texts[name]}\n" if read else "") for name in new))
 
 
 def _written_at(name: str) -> float:

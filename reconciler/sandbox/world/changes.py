@@ -61,7 +61,8 @@ def pull(world: World, end: End, now: float, boot_id: str, report: str, seconds:
     peer = world.peer_of(end)
     after = unplug(world, end)
     assert peer is not None
-    return panic(after, peer[0], now, boot_id, report, seconds)
+    panicked = panic(after, peer[0], now, boot_id, report, seconds)
+    return with_machine(panicked, peer[0], rdma_panics=(*panicked.machine(peer[0]).rdma_panics, report))
 
 
 def plug(world: World, end: End, other: End | None = None) -> World:

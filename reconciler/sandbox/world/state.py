@@ -162,6 +162,8 @@ class Machine:
     """Protection domains of processes that are gone, on each of its devices."""
     panics: tuple[str, ...] = ()
     """File names of its panic reports."""
+    rdma_panics: tuple[str, ...] = ()
+    """Those of panics in the driver of RDMA."""
     crashes: tuple[str, ...] = ()
     away_until: float = 0.0
     """The time when it answers again after a restart, in seconds since the Unix epoch; infinite while it waits for a

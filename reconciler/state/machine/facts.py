@@ -99,6 +99,12 @@ class MachineFacts:
     """Crash reports of the last hour."""
     memory_kills: int | None = None
     """Reports of the last hour that macOS has killed programs because memory was short (jetsam)."""
+    rdma_panics: int | None = None
+    """Those of ``panics`` whose backtrace names the driver of RDMA."""
+    rdma_panics_of_day: int | None = None
+    """The same of the last 24 hours."""
+    memory_panics: int | None = None
+    """Those of ``panics`` that are about memory."""
     stray_ranks: int | None = None
     """Number of rank processes that no agent looks after."""
     managed: bool | None = None

@@ -24,6 +24,7 @@ BY_TOOL: dict[str, Probe[Any]] = {
     "fdesetup": management.FILEVAULT,
     "find_marker": upkeep.INDEX,
     "find": management.SYSTEM_REPORTS,
+    "find_panics": management.PANICS,
     "ibv_devices": verbs.DEVICES,
     "ibv_devinfo": verbs.VERBS_PORTS,
     "ifconfig": network.INTERFACES,

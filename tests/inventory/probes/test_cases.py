@@ -13,7 +13,7 @@ from reconciler.wire.tools import Ending, ToolSaid
 from .cases import BY_TOOL, Case, load, plain
 
 CASES = load()
-SILENT = {"find", "find_marker", "pgrep"}
+SILENT = {"find", "find_marker", "find_panics", "pgrep"}
 """Tools that say nothing where there is nothing."""
 
 

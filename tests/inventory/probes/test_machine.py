@@ -169,6 +169,14 @@ def test_domains_beside_a_rank_of_ours_are_not_said_to_be_somebody_elses() -> No
     assert facts().protection_domains is None
 
 
+def test_panics_are_counted_by_what_they_are_about_within_an_hour_and_over_rdma_within_a_day() -> None:
+    new = (management.SYSTEM_REPORTS, management.Reports(("c.panic", "d.panic"), ()))
+    of_day = (management.PANICS, management.Panics(rdma=("a.panic", "c.panic"), memory=("b.panic",)))
+    found = facts(new, of_day)
+    assert (found.panics, found.rdma_panics, found.rdma_panics_of_day, found.memory_panics) == (2, 1, 2, 0)
+    assert (facts(new).rdma_panics, facts(new).rdma_panics_of_day, facts(of_day).rdma_panics) == (None,) * 3
+
+
 def test_what_recovery_has_written_counts_where_the_tool_itself_does_not_tell() -> None:
     off, on, failed = (verbs.RDMA_SET, False), (verbs.RDMA_ENABLED, True), (verbs.RDMA_ENABLED, Unknown("no"))
     assert facts(on, off).rdma_enabled is True

@@ -171,6 +171,12 @@ HAPPENINGS: dict[str, Happen] = {
     "C11 wired memory left": _leaks,
     "C12 a restart": _reboots,
     "C12 two panics": _both(lambda w: learn(w, B, panics=2), _reboots),
+    "C12 two panics, one of them over memory": _both(
+        lambda w: learn(w, B, panics=2, memory_panics=1), _reboots
+    ),
+    "C12 two panics of RDMA": _both(
+        lambda w: learn(w, B, panics=2, rdma_panics=2, rdma_panics_of_day=2), _reboots
+    ),
     "C12 two panics of a cable that is pulled again and again": _both(
         lambda w: learn(w, B, panics=2), lambda w: learn_of_port(w, A, connected=False, peer=None), _reboots
     ),

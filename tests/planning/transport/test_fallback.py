@@ -219,6 +219,38 @@ def test_rdma_is_set_up_in_vain_only_so_often_between_two_boots_of_a_machine() -
     assert transport(world) == "jaccl"
 
 
+def test_a_machine_that_panicked_twice_in_a_day_over_rdma_has_its_groups_on_the_ring_until_a_day_is_over() -> (
+    None
+):
+    world = two_macs()
+    learn(world, B, panics=1, rdma_panics=1, rdma_panics_of_day=2)
+    world.boots[B] = "another"
+    kill(world)
+    (trouble,) = [each for each in world.plan().troubles if each.object.kind == "Node"]
+    assert trouble.seen == "node-b has panicked 2 times within a day in the driver of RDMA"
+    world.settle()
+    assert transport(world) == "ring"
+    assert "in the driver of RDMA" in world.group().transport_why
+    world.pass_time(world.now + 90_000)
+    learn(world, B, panics=0, rdma_panics=0, rdma_panics_of_day=1)
+    kill(world)
+    world.pass_time(world.now + 400)
+    world.settle()
+    assert transport(world) == "jaccl"
+
+
+def test_panics_over_rdma_are_no_reason_to_refuse_a_group_that_is_on_the_ring() -> None:
+    world = two_macs()
+    learn(world, B, panics=3, rdma_panics=3, rdma_panics_of_day=3)
+    kill(world)
+    world.settle()
+    world.boots[B] = "another"
+    kill(world)
+    world.pass_time(world.now + 400)
+    assert not world.settle().refused
+    assert transport(world) == "ring"
+
+
 def test_only_ranks_that_began_to_set_rdma_up_and_never_served_have_done_so_in_vain() -> None:
     world = two_macs()
     world.report(world.group().rank_ids[0], verbs=True)
