@@ -138,7 +138,7 @@ probes() {
     probe 'system version' 5 sw_vers sw_vers
     probe settings 5 'sysctl hw.model hw.memsize hw.pagesize machdep.cpu.brand_string kern.boottime iogpu.wired_limit_mb vm.swapusage debug.rdma.version' sysctl hw.model hw.memsize hw.pagesize machdep.cpu.brand_string kern.boottime iogpu.wired_limit_mb vm.swapusage debug.rdma.version
     probe pages 5 vm_stat vm_stat
-    probe disk 10 'df -k {home}' df -k "$HOME"
+    probe disk 10 'df -k {home} {models}' df -k "$HOME" "$HOME"/.reconciler/models
     probe interfaces 5 'ifconfig -a' ifconfig -a
     probe routes 5 'netstat -rn -f inet' netstat -rn -f inet
     probe RDMA 5 'rdma_ctl status' rdma_ctl status
@@ -149,6 +149,7 @@ probes() {
     probe 'rank processes' 5 'pgrep -P 1 -f reconciler[.]runner' pgrep -P 1 -f 'reconciler[.]runner'
     probe 'panic reports' 10 'find /Library/Logs/DiagnosticReports -maxdepth 1 -type f -mmin -60' find /Library/Logs/DiagnosticReports -maxdepth 1 -type f -mmin -60
     probe 'crash reports' 10 'find {home}/Library/Logs/DiagnosticReports -maxdepth 1 -type f -mmin -60' find "$HOME"'/Library/Logs/DiagnosticReports' -maxdepth 1 -type f -mmin -60
+    left_out 'panics of a day' 'find /Library/Logs/DiagnosticReports -maxdepth 1 -type f -mmin -1440 -name *panic* -print -exec head -c 16384 {} ; -exec echo ;' 'reports of panics name what ran there'
     probe 'power settings' 5 'pmset -g' pmset -g
     probe 'hardware ports' 10 'networksetup -listallhardwareports' networksetup -listallhardwareports
     probe 'network services' 10 'networksetup -listnetworkserviceorder' networksetup -listnetworkserviceorder

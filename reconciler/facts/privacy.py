@@ -110,7 +110,7 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
     Exit: _forms(_T, "detail"),
     ModelReport: {
         **_forms(_K, "path reuse rope unsplittable shares lacking code"),
-        **_forms(_T, "directory config problem tools reread note"),
+        **_forms(_T, "directory config problem tools reread note absent_volume"),
     },
     RankShare: _forms(_K, "files"),
     FailedExamination: _forms(_T, "text"),

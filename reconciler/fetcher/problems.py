@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from reconciler.wire.guarded_folders import barred
 from reconciler.wire.weights import FetchProblem, FileReport
 
 
@@ -19,9 +20,11 @@ class Unfetched(Exception):
 
 def of_disk(error: OSError) -> Unfetched:
     """Return the problem of a disk that cannot be written."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    problem = FetchProblem.NOT_ALLOWED if barred(error) else FetchProblem.FAILED
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        problem = FetchProblem.DISK_FULL
     what = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
-    return Unfetched(FetchProblem.DISK_FULL if full else FetchProblem.FAILED, what)
+    return Unfetched(problem, what)
 
 
 def size_in_words(size: float) -> str:

@@ -49,6 +49,8 @@ class RefusedBecause(Enum):
     NOT_ON_HUB = FetchProblem.NOT_FOUND
     NO_HUB = FetchProblem.UNREACHABLE
     DISK_FULL = FetchProblem.DISK_FULL
+    NOT_ALLOWED = FetchProblem.NOT_ALLOWED
+    VOLUME_ABSENT = "VolumeNotMounted"
     NOT_SERVABLE = FetchProblem.NOT_SERVABLE
     NO_HUB_CLIENT = FetchProblem.NO_CLIENT
     FETCH_FAILED = FetchProblem.FAILED

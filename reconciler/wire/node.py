@@ -335,6 +335,10 @@ class ModelReport:
     """Weight files that are present as outlines only."""
     note: str = ""
     """A remark on weights that can be used, for people."""
+    barred: bool = False
+    """True if macOS refuses the folder to the agent for lack of a person's consent."""
+    absent_volume: str = ""
+    """The volume that the folder is on, if it is not mounted."""
     fetch: Optional[FetchReport] = None
     """State of the last fetch; None if this agent had no request."""
 

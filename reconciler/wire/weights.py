@@ -72,6 +72,8 @@ class FetchProblem:
     """404: no such repository or revision; or a private repository, and no token."""
     UNREACHABLE = "HubUnreachable"
     DISK_FULL = "DiskFull"
+    NOT_ALLOWED = "FilesNotAllowed"
+    """macOS refuses the folder to the fetcher for lack of a person's consent."""
     NOT_SERVABLE = "NothingToServe"
     """The repository has no weights in a form that can be served."""
     NO_CLIENT = "HubClientMissing"
@@ -81,7 +83,7 @@ class FetchProblem:
 
     ALL = (
         INTERRUPTED, TRUNCATED, CORRUPTED, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, UNREACHABLE, DISK_FULL,
-        NOT_SERVABLE, NO_CLIENT, FAILED,
+        NOT_ALLOWED, NOT_SERVABLE, NO_CLIENT, FAILED,
     )  # fmt: skip
     PASSING = (INTERRUPTED, TRUNCATED, UNREACHABLE)
     """Problems that another attempt may soon avoid."""

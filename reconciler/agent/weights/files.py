@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from reconciler.agent.system.files import read_json
 from reconciler.wire.codec import WireError, from_wire
+from reconciler.wire.guarded_folders import absent_volume, barred
 from reconciler.wire.node import ModelReport
 from reconciler.wire.shards import INDEX, check_size, layout, parse_index, read_shard
 from reconciler.wire.weights import RECORD_BYTES_MAX, RECORD_NAME, Record, is_hub_path, is_shard
@@ -38,12 +39,16 @@ class Weights:
         try:
             present = directory.is_dir()
         except (OSError, ValueError) as error:  # a folder without permission, or an impossible name
-            return ModelReport(path, str(directory), present=False, problem=_words(error))
+            return ModelReport(
+                path, str(directory), present=False, problem=_words(error), barred=barred(error)
+            )
         if not present:
-            return ModelReport(path, str(directory), present=False)
+            volume = absent_volume(directory)
+            problem = "{} is not mounted".format(volume) if volume else ""
+            return ModelReport(path, str(directory), present=False, problem=problem, absent_volume=volume)
         config: Mapping[str, Any] = {}
         size, note = 0, ""
-        verified = False
+        verified = refused = False
         lacking: Tuple[str, ...] = ()
         try:
             if is_hub_path(path):
@@ -53,9 +58,18 @@ class Weights:
             size, note = self._layout(directory)
             problem = ""
         except (OSError, ValueError) as error:
-            problem = _words(error)
+            problem, refused = _words(error), barred(error)
         return ModelReport(
-            path, str(directory), True, size, config, problem, verified=verified, lacking=lacking, note=note
+            path,
+            str(directory),
+            True,
+            size,
+            config,
+            problem,
+            verified=verified,
+            lacking=lacking,
+            note=note,
+            barred=refused,
         )
 
     def _place(self, path: str) -> Path:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.wire.tools import RunTool, ToolSaid
 
-from .probe import Probe, Unknown, failed, keyed, number, of_complete, unlike
+from .probe import Probe, Unknown, complete, failed, keyed, number, of_complete, unlike
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,23 @@ class Disk:
     free_bytes: int
 
 
-@of_complete
-def disk(text: str) -> Disk | Unknown:
-    """Parse ``df -k FOLDER``: a header, and one row whose first number is the size in KiB."""
-    header, _, rows = text.partition("\n")
-    row = re.fullmatch(r".*?[ ]([0-9]{1,15}) +([0-9]{1,15}) +([0-9]{1,15}) +[0-9]{1,3}% .*\n", rows)
-    if not re.search(r"\b1024-blocks\s+Used\s+Avail", header) or row is None or int(row[3]) > int(row[1]):
-        return unlike(text, "a header with '1024-blocks', and one row")
-    return Disk(int(row[1]) * 1024, int(row[3]) * 1024)
+def disk(result: ToolSaid) -> Disk | Unknown:
+    """Parse ``df -k HOME MODELS``: a header, and a row for each folder, whose first number is the size in KiB. The disk with
+    less room counts: one takes swap and logs, the other takes weights. A folder that does not exist yet has no row."""
+    one_missing = result.code == 1 and result.stderr.count(": No such file or directory\n") == 1
+    text = complete(replace(result, code=0) if one_missing and result.stdout else result)
+    if isinstance(text, Unknown):
+        return text
+    header, *rows = text.splitlines()
+    found = [
+        re.fullmatch(r".*?[ ]([0-9]{1,15}) +([0-9]{1,15}) +([0-9]{1,15}) +[0-9]{1,3}% .*", row)
+        for row in rows
+    ]
+    disks = [Disk(int(row[1]) * 1024, int(row[3]) * 1024) for row in found if row]
+    whole = len(disks) == len(found) in (1, 2) and all(each.free_bytes <= each.total_bytes for each in disks)
+    if not re.search(r"\b1024-blocks\s+Used\s+Avail", header) or not whole:
+        return unlike(text, "a header with '1024-blocks', and a row for each folder")
+    return min(disks, key=lambda each: each.free_bytes)
 
 
 SYSTEM_VERSION = Probe("system version", RunTool(("sw_vers",), 5.0), system_version, 600.0)
@@ -138,4 +147,4 @@ SETTINGS = Probe(
     30.0,
 )  # fmt: skip
 PAGES = Probe("pages", RunTool(("vm_stat",), 5.0), pages, 30.0)
-DISK = Probe("disk", RunTool(("df", "-k", "{home}"), 10.0), disk, 300.0)
+DISK = Probe("disk", RunTool(("df", "-k", "{home}", "{models}"), 10.0), disk, 300.0)

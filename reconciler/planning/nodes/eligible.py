@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reconciler.engine import MLX
 from reconciler.errors import few_names
-from reconciler.planning.context import reboot_requests
+from reconciler.planning.context import reboot_requests, weights_access
 from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.context.world import World
@@ -235,6 +235,8 @@ def unfit(world: World, name: NodeName, workload: Workload) -> Refusal | None:
         todo = f"there: {node.report.python} -m pip install {' '.join(MLX.pins)}"
         text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install it {todo}"
         return workload.refuse(RefusedBecause.NO_RUNTIME, text)
+    if against := weights_access.obstacle(name, weights):
+        return workload.refuse(against.reason, f"model {title}: {against.text}", against.person)
     fetched = workload.model.spec.source.huggingface is not None
     if fetched and not present(weights, in_full=not in_parts(workload.deployment)):
         return workload.refuse(RefusedBecause.WEIGHTS_MISSING, unfetched(title, name, weights))

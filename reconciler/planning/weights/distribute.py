@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 
+from reconciler.planning.context import weights_access
 from reconciler.planning.context.decision import NOTHING, Decision, wait
 from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.workload import Workload
@@ -248,6 +249,10 @@ def on_node(world: World, model: Model, node: NodeName, only: tuple[str, ...] | 
     if hub is None or weights is None:
         return NOTHING
     key = ObjectKey("Model", name)
+    if against := weights_access.obstacle(node, weights):
+        return Decision(
+            refused=(Refusal(key, against.reason, f"{name}: {against.text}", person=against.person),)
+        )
     fetch = running(weights)
     if fetch is not None:
         fetching = wait(key, WaitingFor.WEIGHTS, f"{node} fetches {name}: {progress(fetch)}")
@@ -282,7 +287,9 @@ def _refusals(model: ObjectKey, node: NodeName, weights: ModelReport) -> Decisio
     ended = given_up(weights)
     if ended is None:
         return NOTHING
-    return Decision(refused=(Refusal(model, RefusedBecause(ended.problem), _problem(model, node, ended)),))
+    person = weights_access.CONSENT.format(node=node) if ended.problem == FetchProblem.NOT_ALLOWED else ""
+    refusal = Refusal(model, RefusedBecause(ended.problem), _problem(model, node, ended), person=person)
+    return Decision(refused=(refusal,))
 
 
 def _problem(model: ObjectKey, node: NodeName, ended: Progress) -> str:

@@ -119,10 +119,9 @@ def vm_stat(call: ToolCall) -> ToolOutput:
 def df(call: ToolCall) -> ToolOutput:
     total, free = call.live.disk_kib
     used = total - free
-    return ToolOutput(
-        "Filesystem   1024-blocks      Used Available Capacity  Mounted on\n"
-        f"/dev/disk3s5 {total:>12} {used:>9} {free:>9} {100 * used // max(1, total):>6}%    /System/Volumes/Data\n"
-    )
+    row = f"/dev/disk3s5 {total:>12} {used:>9} {free:>9} {100 * used // max(1, total):>6}%    /System/Volumes/Data\n"
+    folders = sum(not word.startswith("-") for word in call.words)
+    return ToolOutput("Filesystem   1024-blocks      Used Available Capacity  Mounted on\n" + row * folders)
 
 
 def pmset(call: ToolCall) -> ToolOutput:

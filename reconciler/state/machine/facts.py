@@ -138,7 +138,7 @@ class MachineFacts:
     following facts does not count as news, because setting the clock moves the time."""
     swap_used_bytes: int | None = field(default=None, compare=False)
     disk_free_bytes: int | None = field(default=None, compare=False)
-    """Free bytes on the disk with the user's folder."""
+    """Free bytes on the disk with the user's folder, or with the folder of weights, whichever has less."""
     gpu_watts: float | None = field(default=None, compare=False)
     gpu_use: float | None = field(default=None, compare=False)
     """Part of the time in which its GPU works, from 0 to 1."""

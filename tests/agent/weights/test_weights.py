@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -9,7 +10,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -329,3 +332,28 @@ async def test_a_controller_is_told_of_the_models_that_it_asks_for(bench: Bench)
     assert [found.path for found in report.models] == ["tiny", str(model), "other"]
     assert [found.weights_bytes for found in report.models] == [size, size, 0]
     assert [found.present for found in report.models] == [True, True, False]
+
+
+def test_weights_on_a_volume_that_is_not_mounted_are_told_from_weights_that_are_not_there(
+    tmp_path: Path,
+) -> None:
+    weights = Weights(tmp_path)
+    absent = weights.report("/Volumes/none-of-this-name/tiny")
+    assert (absent.present, absent.absent_volume) == (False, "/Volumes/none-of-this-name")
+    assert absent.problem == "/Volumes/none-of-this-name is not mounted"
+    assert (weights.report("tiny").absent_volume, weights.report("tiny").problem) == ("", "")
+
+
+class _Refused(Weights):
+    """Reading any file ends as macOS lets it end without a person's consent."""
+
+    def _cached(self, path: Path, read: Callable[[Path], Any]) -> Any:
+        raise PermissionError(errno.EPERM, "Operation not permitted", f"/Volumes/weights/{path.name}")
+
+
+def test_weights_that_macos_keeps_from_the_agent_are_told_from_damaged_ones(tmp_path: Path) -> None:
+    (tmp_path / "tiny").mkdir()
+    refused = _Refused(tmp_path).report("tiny")
+    assert (refused.barred, refused.problem) == (True, "config.json cannot be read: Operation not permitted")
+    damaged = Weights(tmp_path).report("tiny")
+    assert (damaged.barred, damaged.problem) == (False, "config.json is missing")

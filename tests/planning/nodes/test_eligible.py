@@ -10,7 +10,8 @@ import pytest
 from reconciler.planning.context.workload import Workload
 from reconciler.planning.nodes.eligible import unfit
 from reconciler.state import AllocateEpoch, Contact, NodeName, Plan, RefusedBecause
-from tests.worlds import World, deployment, model, node, settled
+from reconciler.wire.node import ModelReport
+from tests.worlds import World, deployment, model, node, settled, two_nodes
 
 GPU = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 
@@ -110,3 +111,27 @@ def test_a_node_is_fit_only_if_its_agent_answers_and_has_said_what_it_has(missin
     seen = replace(seen, observed=replace(seen.observed, nodes={there.name: changed}))
     refusal = unfit(seen, there.name, Workload(world.replica(), deployment(nodes=1), model()))
     assert (refusal.reason if refusal else None) is (RefusedBecause.NO_NODES if missing else None)
+
+
+@pytest.mark.parametrize(
+    ("report", "reason", "todo"),
+    [
+        (
+            {"barred": True, "problem": "config.json cannot be read"},
+            RefusedBecause.NOT_ALLOWED,
+            "Full Disk Access",
+        ),
+        ({"absent_volume": "/Volumes/w"}, RefusedBecause.VOLUME_ABSENT, "mount /Volumes/w"),
+    ],
+)
+def test_a_folder_of_weights_that_macos_keeps_from_the_agent_is_refused_with_the_ways_out(
+    report: dict[str, Any], reason: RefusedBecause, todo: str
+) -> None:
+    world = two_nodes()
+    told = ModelReport("tiny", "/Volumes/w/tiny", not report.get("absent_volume"), **report)
+    world.reports = {name: {"models": (told,)} for name in ("node-a", "node-b")}
+    (refused,) = world.settle().refused
+    assert refused.reason is reason
+    assert "/Volumes/w/tiny" in refused.text
+    assert todo in refused.person
+    assert "move the weights into the home folder" in refused.person
