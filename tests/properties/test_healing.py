@@ -40,16 +40,19 @@ FORMS_PER_HOUR_MAX = 8
 @st.composite
 def facts(draw: st.DrawFn, peer: NodeName) -> MachineFacts:
     port = PortFacts(
-        3, "en3", "rdma_en3", draw(MAYBE), draw(st.sampled_from([None, (peer, 3)])),
-        draw(st.sampled_from([None, 40, 80])), draw(MAYBE), draw(MAYBE), draw(MAYBE),
-        draw(st.sampled_from([None, "", "10.77.0.1"])), draw(MAYBE),
+        3, "en3", "rdma_en3", connected=draw(MAYBE), peer=draw(st.sampled_from([None, (peer, 3)])),
+        gbps=draw(st.sampled_from([None, 40, 80])), active=draw(MAYBE), verbs_up=draw(MAYBE), bridged=draw(MAYBE),
+        address=draw(st.sampled_from([None, "", "10.77.0.1"])), mapped_gid=draw(MAYBE),
     )  # fmt: skip
     return MachineFacts(
-        "boot", draw(st.sampled_from(["", "Linux", "Darwin"])), draw(st.sampled_from([(), (26, 1), (26, 3)])),
-        draw(MAYBE), draw(MAYBE), draw(st.sampled_from([(), (port,)])), draw(MAYBE),
-        draw(st.sampled_from([None, 0, 3])), draw(st.sampled_from([None, 0, 90 << 30])),
-        draw(st.sampled_from([None, 0, 90 << 30])), draw(MAYBE),
-        draw(st.sampled_from([None, 0, 2])), draw(MAYBE),
+        boot_id="boot", system=draw(st.sampled_from(["", "Linux", "Darwin"])),
+        version=draw(st.sampled_from([(), (26, 1), (26, 3)])), jaccl=draw(MAYBE), rdma_enabled=draw(MAYBE),
+        ports=draw(st.sampled_from([(), (port,)])), ports_named=draw(MAYBE), verbs_answer=draw(MAYBE),
+        protection_domains=draw(st.sampled_from([None, 0, 3])),
+        wired_excess_bytes=draw(st.sampled_from([None, 0, 90 << 30])),
+        wired_beside_ranks_bytes=draw(st.sampled_from([None, 0, 90 << 30])), launch_context=draw(MAYBE),
+        panics=draw(st.sampled_from([None, 0, 2])), rdma_panics_of_day=draw(st.sampled_from([None, 0, 2])),
+        filevault=draw(MAYBE),
     )  # fmt: skip
 
 

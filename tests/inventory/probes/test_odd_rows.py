@@ -58,7 +58,7 @@ def test_a_list_with_one_odd_row_anywhere_still_has_all_other_rows(
     assert all(row in rows(read) for row in rows(case.probe.read(case.output)))
 
 
-ODD_BUSES = st.one_of(
+ODD_BUSES: st.SearchStrategy[Any] = st.one_of(
     st.sampled_from([None, 7, "bus", [], {}, {"receptacle_1_tag": None}, {"receptacle_1_tag": {}}]),
     st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=5), max_size=3),
 )
@@ -89,6 +89,7 @@ def test_of_a_row_that_is_listed_several_times_only_the_key_is_known(tool: str, 
     text = "".join(row.format(key, at) for at, key in enumerate(keys, 1))
     read = BY_TOOL[tool].read(ToolSaid(Ending.ENDED, 0, text))
     found = {each[name]: {**each, name: None} for each in plain(read)}
+    assert not isinstance(read, Unknown), read.reason
     assert len(found) == len(read) == len(set(keys))
     nothing = dict.fromkeys(next(iter(found.values())))
     for key in set(keys):
@@ -104,6 +105,8 @@ def test_of_a_receptacle_that_is_listed_twice_only_the_number_is_known() -> None
         case.probe.read(replace(case.output, stdout=json.dumps(said))),
         case.probe.read(case.output),
     )
+    assert not isinstance(read, Unknown)
+    assert not isinstance(before, Unknown)
     differing = [one for one, other in zip(read, before, strict=True) if one != other]
     assert [(port.domain, port.connected, port.peer) for port in differing] == [("", None, None)]
 
