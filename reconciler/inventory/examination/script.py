@@ -35,7 +35,7 @@ PLAIN = (
     " product productversion profiles promisc protocol rdma receptacle reconciler request residency restarted root"
     " routing runner running runs scheduled sec secured server service services set signal simplex size sleep"
     " sleepdisabled smart spawn speed spthunderboltdatatype standby state statistics status string studio supported"
-    " swap swapusage system tables tag terminating the thunderbolt title total true type uhlwiir ultra unknown"
+    " swap swapusage system tables tag terminating the thunderbolt title total true type ugsc ugscg ugscig uhlwiir ultra unknown"
     " unlimited usb usec used user users uuid version vlan volume volumes was wired working yes"
 )
 """Words that tools print anyway. A user or a machine with such a name cannot be recognised, and the name is not

@@ -127,7 +127,9 @@ def disk(result: ToolSaid) -> Disk | Unknown:
         for row in rows
     ]
     disks = [Disk(int(row[1]) * 1024, int(row[3]) * 1024) for row in found if row]
-    whole = len(disks) == len(found) in (1, 2) and all(each.free_bytes <= each.total_bytes for each in disks)
+    whole = len(disks) == len(found) == 2 - one_missing and all(
+        each.free_bytes <= each.total_bytes for each in disks
+    )
     if not re.search(r"\b1024-blocks\s+Used\s+Avail", header) or not whole:
         return unlike(text, "a header with '1024-blocks', and a row for each folder")
     return min(disks, key=lambda each: each.free_bytes)

@@ -101,18 +101,23 @@ def _gids(ports: Any) -> Any:
 
 
 def _routes(routes: Any) -> Any:
-    return [
+    networks = [
         (
             route["network"] if private(route["network"]) else route["network"].partition("/")[2],
             route["interface"],
         )
-        for route in routes
+        for route in routes["networks"]
     ]
+    return networks, routes["default"]
 
 
 def _addresses(interfaces: Any) -> Any:
+    def shown(address: str) -> str:
+        return address if private(address) else "public"
+
     return [
-        {**each, "address": each["address"] if private(each["address"]) else "public"} for each in interfaces
+        {**each, "addresses": each["addresses"] and [shown(one) for one in each["addresses"]]}
+        for each in interfaces
     ]
 
 

@@ -56,7 +56,8 @@ def test_what_is_wrong_fails_its_row_with_a_remedy(name: str) -> None:
 
 
 def test_a_full_disk_fails_its_row() -> None:
-    full = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/disk3s5 100000000 99000000 1000000 99% /\n"
+    row = "/dev/disk3s5 100000000 99000000 1000000 99% /\n"
+    full = f"Filesystem 1024-blocks Used Available Capacity Mounted on\n{row}{row}"
     record = record_of(ready())
     found = report(ME, replace(record, said={**record.said, "disk": ToolSaid(Ending.ENDED, 0, full)}))
     assert verdicts(found)["disk"] == "fail"

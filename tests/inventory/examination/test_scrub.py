@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.inventory.examination.probing import LEFT_OUT
 from reconciler.inventory.examination.script import scrubber
 from reconciler.inventory.probes import management, network, system, thunderbolt, upkeep, verbs
 from reconciler.inventory.probes.probe import Probe
@@ -157,7 +158,7 @@ def outputs(who: Identity) -> dict[Probe[Any], ToolSaid]:
         ),
         system.DISK: ended(
             "Filesystem   1024-blocks      Used Available Capacity  Mounted on\n"
-            f"//{who.user}@{who.host}.local/home   482797652 375406176  66002164    86%    {home}\n"
+            + 2 * f"//{who.user}@{who.host}.local/home   482797652 375406176  66002164    86%    {home}\n"
         ),
         management.USER_REPORTS: ended(f"{home}/Library/Logs/DiagnosticReports/python3-2026-10-06-231500_{who.host}.ips\n"),
         management.ENROLMENT: ended(
@@ -204,7 +205,7 @@ def test_the_facts_of_every_sample_are_read_after_scrubbing_too() -> None:
 def test_a_user_or_machine_may_be_called_as_any_word_of_a_tool() -> None:
     said_of = "".join(case.output.stdout + case.output.stderr for case in CASES).lower()
     names = set(re.findall(r"(?<![a-z0-9])[a-z]{3,}(?![a-z0-9])", said_of)) - OF_DOCKS
-    raw = {case.probe: case.output for case in CASES if case.known}
+    raw = {case.probe: case.output for case in CASES if case.known and case.probe.name not in LEFT_OUT}
     said = scrub(raw, [("user", name) for name in sorted(names)]).said
     assert [
         probe.name for probe, before in raw.items() if facts(probe, said[probe.name]) != facts(probe, before)

@@ -404,14 +404,14 @@ WEIGHTS = (
     Mutant(
         "missing-weights-are-started",
         eligible.unfit,
-        never(If, 6, 8),
+        never(If, 7, 9),
         "ranks are started again and again without weights",
         ("tests/planning/replica/test_ladder.py", *PLACEMENT, "tests/controller/test_controller.py"),
     ),
     Mutant(
         "unusable-weights-are-started",
         eligible.unfit,
-        never(If, 4, 8),
+        never(If, 5, 9),
         "ranks are started again and again with weights that are cut short",
         ("tests/planning/replica/test_ladder.py", *PLACEMENT),
     ),
@@ -467,7 +467,7 @@ WEIGHTS = (
     Mutant(
         "code-of-a-model-is-run-unasked",
         eligible.unfit,
-        never(If, 7, 8),
+        never(If, 8, 9),
         "Python code that came with weights runs without anybody having agreed",
         PLACEMENT,
     ),
