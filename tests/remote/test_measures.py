@@ -153,8 +153,8 @@ def test_where_there_is_no_service_manager_only_files_are_put() -> None:
 @pytest.mark.parametrize(
     ("keeper", "found", "expected"),
     [
-        (Keeper.LAUNCHD, {"agent": 9}, ["$ /bin/sh -c '\"$@\" || ! kill -0 \"$3\"' end /bin/kill -TERM 9"]),
-        (Keeper.SYSTEMD, {"agent": 9}, ["$ /bin/sh -c '\"$@\" || ! kill -0 \"$3\"' end /bin/kill -TERM 9"]),
+        (Keeper.LAUNCHD, {"agent": 9}, ["$ /bin/sh -c 'kill -TERM \"$1\" || ! kill -0 \"$1\"' end 9"]),
+        (Keeper.SYSTEMD, {"agent": 9}, ["$ /bin/sh -c 'kill -TERM \"$1\" || ! kill -0 \"$1\"' end 9"]),
         (Keeper.LAUNCHD, {"agent": 0, "pid": 0}, ["$ /usr/bin/sudo -n /bin/launchctl kickstart system/reconciler-ada-far"]),
         (Keeper.SYSTEMD, {"agent": 0, "pid": 0}, ["$ /usr/bin/sudo -n /usr/bin/systemctl start reconciler-ada-far.service"]),
         (Keeper.LAUNCHD, {"agent": 0}, []),

@@ -188,15 +188,16 @@ def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Action]:
     actions += loading
     if seen.agent and seen.agent != seen.pid:
         why = "end the agent that runs without the service, which starts its own; ranks continue"
-        by_person, end = any(each.by_person for each in loading), ("/bin/kill", "-TERM", str(seen.agent))
-        actions.append(Action(why, Run(end if by_person else (*_DONE_IF_GONE, *end)), by_person))
+        by_person, pid = any(each.by_person for each in loading), str(seen.agent)
+        end = ("/bin/kill", "-TERM", pid) if by_person else (*_TERMINATE, pid)
+        actions.append(Action(why, Run(end), by_person))
     elif not loading and not seen.pid:
         actions.append(service.start())
     return actions
 
 
-_DONE_IF_GONE = ("/bin/sh", "-c", '"$@" || ! kill -0 "$3"', "end")
-"""Runs the ``kill`` that follows; a process that ended by itself since the survey is no failure."""
+_TERMINATE = ("/bin/sh", "-c", 'kill -TERM "$1" || ! kill -0 "$1"', "end")
+"""Ends the process that follows; one that ended by itself since the survey is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
