@@ -183,6 +183,7 @@ TO_TYPE = (
     ("C8 weights that cannot be read, healing", "reconciler rollout restart deployment/tiny"),
     ("C10 out of memory, healing", "reconciler rollout restart deployment/tiny"),
     ("C12 two panics, healing", "reconciler rollout restart deployment/tiny"),
+    ("C12 two panics, one of them over memory, healing", "reconciler rollout restart deployment/tiny"),
     (
         "C12 two panics of a cable that is pulled again and again, healing",
         "reconciler rollout restart deployment/tiny",
