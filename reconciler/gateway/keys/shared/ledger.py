@@ -161,8 +161,10 @@ class SharedLedger:
 
     async def run(self) -> None:
         """Keep the store and this gateway together, until cancelled."""
+        running = asyncio.current_task()
         try:
-            while True:
+            # The store's client may lose a cancellation while it connects.
+            while running is None or not running.cancelling():
                 if await self._call():
                     await self._until_due()
                 else:
