@@ -33,7 +33,7 @@ class Machine:
     manifest: Node | None
     conditions: tuple[ConditionState, ...] = ()
     rdma: bool = False
-    """Whether RDMA matters there: a deployment would use it, or no deployment chooses transports."""
+    """True if a deployment would use RDMA there, or if no deployment chooses transports."""
     declared: frozenset[int] = frozenset()
     """Receptacles with declared cables; their problems are reported for the cable."""
     foreign: tuple[ForeignAddress, ...] = ()

@@ -148,8 +148,11 @@ def routes(text: str) -> Routes | Unknown:
 
 
 def _through_gateway(words: list[str]) -> bool:
-    """Return whether a default route is for all traffic (not ``I``, RTF_IFSCOPE) and through a gateway (``G``). macOS
-    gives each further service a default route of its own interface, and one without a gateway to those that share."""
+    """Return whether a default route is for all traffic (no flag ``I``, RTF_IFSCOPE) and through a gateway (flag ``G``).
+
+    macOS gives each further service a default route of its own interface. Services that share a connection get one
+    without a gateway.
+    """
     return len(words) > 2 and "G" in words[2] and "I" not in words[2]
 
 
