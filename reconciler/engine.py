@@ -51,6 +51,11 @@ class Engine:
     wires_max: int
     """Most cables between two ranks that carry RDMA together."""
 
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """List the transports over RDMA."""
+        return tuple(each.name for each in self.transports if each.rdma)
+
     def argv(self, python: str) -> tuple[str, ...]:
         """Return the command of a rank; ``python`` is the interpreter's path on its node."""
         return (python, "-m", self.rank)

@@ -141,7 +141,9 @@ def _find_open(trouble: Problem, all_: Iterable[Problem], own: Sequence[Incident
     """
     beside = {other.fault for other in all_}
     for incident in sorted(own, key=lambda i: i.present is not trouble.fault):
-        if trouble.fault in (incident.present, incident.fault):
+        if trouble.fault is incident.present:
+            return incident.id
+        if trouble.fault is incident.fault and incident.present not in beside:
             return incident.id
     for incident in own:
         same = incident.open or trouble.fault in incident.asked

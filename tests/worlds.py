@@ -46,6 +46,7 @@ from reconciler.state import (
     ObservedRank,
     Plan,
     ProveGroup,
+    ProvenTransport,
     PruneRuntimes,
     Reboot,
     RebootNode,
@@ -89,7 +90,7 @@ from reconciler.state.reports.status import ObjectStatus
 from reconciler.state.rollback import Rollback
 from reconciler.status import Snapshots
 from reconciler.wire.generation import Route
-from reconciler.wire.launch import Exit, Phase, RankId
+from reconciler.wire.launch import Exit, Phase, RankId, TransportProof
 from reconciler.wire.node import Gone, ModelReport, NodeReport, RankReport
 from reconciler.wire.prompts import QuarantinedPrompt
 from reconciler.wire.repair import RepairReport, RepairState
@@ -210,6 +211,7 @@ class World:
     last_epochs: dict[WorkloadId, int] = field(default_factory=dict)
     attempts: dict[WorkloadId, tuple[Attempt, ...]] = field(default_factory=dict)
     transport_failures: dict[WorkloadId, tuple[TransportFailure, ...]] = field(default_factory=dict)
+    proofs: dict[str, ProvenTransport] = field(default_factory=dict)
     routed: bool = True
     verbs: dict[NodeName, VerbsAttempts] = field(default_factory=dict)
     system: str = "Linux"
@@ -622,6 +624,8 @@ class World:
         group = self.groups.get(step.replica)
         if group is not None and group.epoch == step.epoch:
             self.groups[step.replica] = replace(group, proven_at=self.now)
+            if step.proof is not None:
+                self.proofs[step.combination] = ProvenTransport(self.now, step.proof)
 
     def _start_agent(self, step: StartAgent) -> None:
         if step.node in self.broken:
@@ -726,6 +730,7 @@ class World:
             formed_for=step.spec.formed_for,
             context=step.spec.config.context,
             port=int(step.spec.config.addresses[0].rpartition(":")[2]),
+            proof=TransportProof(1_048_576, 4864) if step.spec.config.prove else None,
         )  # fmt: skip
         self.ranks[rank_id] = (step.node, report)
 

@@ -76,6 +76,7 @@ def judge(trial: Trial, smaller: Mapping[int, float]) -> tuple[Check, ...]:
         _working(trial),
         _memory(trial),
         _computing(trial),
+        _sums(trial),
         *_links(trial),
         _answering(trial),
         _growing(trial, smaller),
@@ -123,6 +124,15 @@ def _computing(trial: Trial) -> Check:
     fastest = min(seconds)
     slow = [trial.nodes[rank] for rank, each in enumerate(seconds) if each > SLOW_NODE * fastest]
     return Check(name, not slow, f"{text} for a product of matrices", tuple(map(str, slow)))
+
+
+def _sums(trial: Trial) -> Check:
+    name = "sums are right"
+    if trial.pace is None:
+        return Check(name, None, f"not compared: {trial.unmeasured}")
+    if not trial.pace.summed_bytes:
+        return Check(name, None, "not compared: nothing is summed by a rank alone")
+    return Check(name, True, f"known sums of arrays of up to {_size(trial.pace.summed_bytes)}")
 
 
 def _links(trial: Trial) -> Iterator[Check]:

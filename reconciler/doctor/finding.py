@@ -85,5 +85,6 @@ MEANS: Mapping[FaultClass, str] = {
     FaultClass.IDLE_DECAY: "idle RDMA connections failed; the group is formed again",
     FaultClass.WRONG_GROUP: "MLX formed a different group than requested: such a group never serves",
     FaultClass.SERVICE_WEDGED: "the ranks run but complete no request: the group is formed again",
+    FaultClass.WRONG_RESULTS: "results over RDMA are wrong, without an error: the group is formed on its next transport",
 }
 """What each class means for the users of a deployment."""

@@ -25,6 +25,7 @@ from reconciler.state import (
 )
 from reconciler.state.jobs import Run
 from reconciler.state.rollback import Rollback
+from reconciler.wire.launch import TransportProof
 
 from .gateways import Gateways
 from .hub import Hub
@@ -45,7 +46,14 @@ class Groups(Protocol):
         wasted_verbs: Sequence[tuple[NodeName, str]] = (),
     ) -> None: ...
     def adopt(self, group: GroupRecord) -> None: ...
-    def prove(self, replica: ReplicaId, epoch: int, at: float) -> None: ...
+    def prove(
+        self,
+        replica: ReplicaId,
+        epoch: int,
+        at: float,
+        combination: str = "",
+        proof: TransportProof | None = None,
+    ) -> None: ...
     def release(self, replica: ReplicaId) -> None: ...
     def create_run(self, run: Run, group: GroupRecord | None = None) -> None: ...
     def put_run(self, run: Run) -> None: ...

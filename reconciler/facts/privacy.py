@@ -21,7 +21,7 @@ from reconciler.state.machine.runtimes import Runtimes, Tidied
 from reconciler.state.memory import StepFailure
 from reconciler.state.observed import Ends
 from reconciler.state.rollback import Rollback
-from reconciler.wire.launch import Exit
+from reconciler.wire.launch import Exit, TransportProof
 from reconciler.wire.node import Load, ModelReport, NodeReport, RankReport
 from reconciler.wire.repair import Change, RepairReport
 from reconciler.wire.weights import (
@@ -137,7 +137,7 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
         **_forms(_T, "strategy_why transport_why"),
         **_forms(Disguise.secret, "secret"),
     },
-    Memory: _forms(_K, "in_flight failures writes repaired verbs reboots rollbacks agent_file"),
+    Memory: _forms(_K, "in_flight failures writes repaired verbs proofs reboots rollbacks agent_file"),
     StepFailure: _forms(_T, "text"),
     Symptom: _forms(_T, "text"),
     Runtimes: {**_forms(_K, "wanted built tidied"), **_forms(_T, "progress")},
@@ -145,6 +145,7 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
     Attempt: {**_forms(_K, "cause spec_generations"), **_forms(_T, "text")},
     TransportFailure: {**_forms(_K, "transport facts"), **_forms(_T, "text person")},
     VerbsAttempts: _forms(_K, "boot_id"),
+    TransportProof: _forms(_T, "why_no_prompt"),
     Reboot: {**_forms(_K, "boot_id"), **_forms(_T, "reason")},
     Run: _forms(_K, "fingerprint"),
     RunAttempt: {**_forms(_K, "transport"), **_forms(_T, "text")},

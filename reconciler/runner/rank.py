@@ -15,11 +15,11 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reconciler.wire.group import Join, Leave
-from reconciler.wire.launch import ExitCode, Phase, RankConfig, RankEnd
+from reconciler.wire.launch import PIECE_TOKENS_MAX, ExitCode, Phase, RankConfig, RankEnd
 from reconciler.wire.log_lines import log_to
 
 from .embedding.layout import ALONE, end_token, hidden_size, pooling_of
-from .group import control_channel
+from .group import control_channel, neighbours
 from .model.files import ModelFiles, check_division, inspect, invalid_weights
 from .process.config import read_config
 from .process.progress import ProgressPipe
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from .decode.batch import Batch, Pulse
     from .group.control_channel import Peers
+    from .group.reference import Reference
     from .group.sealed import Sealed
     from .model.adapter import Loaded
     from .model.caches import Footprint
@@ -146,7 +147,7 @@ def _serve(own: _Own) -> RankEnd:
     from .model.loading import load_shard
 
     own.progress.enter(Phase.RENDEZVOUS)
-    peers, group = _form(own, files)
+    peers, group, reference = _form(own, files)
     with _loading(own, files), _names_expected(pooling is not None):
         loaded = load_shard(files, group, config.strategy, config.trust_remote_code, config.rope_scaling)
     own.progress.enter(Phase.WARM)
@@ -157,39 +158,60 @@ def _serve(own: _Own) -> RankEnd:
 
     with known_endings():
         sizes = footprint(loaded.model, group)
+        if config.prove:
+            _prove(own, files, loaded, group, reference)
     if config.id.rank == 0:
         return _lead(own, loaded, group, peers, sizes)
     return _follow(own, loaded, group)
 
 
-def _form(own: _Own, files: ModelFiles) -> tuple[Mapping[int, Sealed], Any]:
-    """Form the control channel and then MLX's group; neither for a single rank."""
+def _form(own: _Own, files: ModelFiles) -> tuple[Mapping[int, Sealed], Any, Reference | None]:
+    """Form the control channel and then MLX's group; neither for a single rank. Then form a second group, by which the first
+    is to be proven."""
     config = own.config
     if config.size == 1:
-        return {}, None
+        return {}, None, None
     from .model.adapter import versions
 
     mlx, mlx_lm = versions()
     mine = Join(config.id.rank, config.id.epoch, mlx, mlx_lm, files.digest)
     join = control_channel.lead if config.id.rank == 0 else control_channel.follow
     if config.backend == "ring":
-        return _form_ring(own, mine, join)
+        return *_form_ring(own, mine, join), None
     from .group.jaccl import init_jaccl, require_jaccl
     from .group.side_channel import SideChannel
 
-    peers = join(config, mine).connections
-    side = SideChannel(config, peers)
-    for rank, connection in peers.items():
-        own.watch.peer(rank, connection, side.handler(rank, own.orders.put))
-    require_jaccl()
-    own.progress.enter(Phase.VERBS)
-    return peers, init_jaccl(config, side, sys.stdin.fileno())
+    with neighbours.listening(config) if config.prove else contextlib.nullcontext() as listener:
+        peers = join(config, replace(mine, ring=listener.getsockname()[1] if listener else 0))
+        side = SideChannel(config, peers.connections)
+        for rank, connection in peers.connections.items():
+            own.watch.peer(rank, connection, side.handler(rank, own.orders.put))
+        require_jaccl()
+        own.progress.enter(Phase.VERBS)
+        group = init_jaccl(config, side, sys.stdin.fileno())
+        reference = None
+        if listener is not None:
+            from .group.reference import form
+
+            reference = form(config, listener, peers.ring, group, sys.stdin.fileno())
+    return peers.connections, group, reference
+
+
+def _prove(own: _Own, files: ModelFiles, loaded: Loaded, group: Any, reference: Reference | None) -> None:
+    """Compare results over RDMA with known ones, and what the model says with what it says over TCP, as all ranks do.
+    Raises ``RankEnd(WRONG_RESULT)``."""
+    from .proof import prove
+
+    own.progress.reading(PIECE_TOKENS_MAX)
+    proof = prove(own.config, files, loaded, group, reference, own.progress.step)
+    own.progress.reading(0)
+    log.info("%s", proof.text)
+    own.progress.proven(proof)
 
 
 def _form_ring(
     own: _Own, mine: Join, join: Callable[[RankConfig, Join], Peers]
 ) -> tuple[Mapping[int, Sealed], Any]:
-    from .group import neighbours
     from .group.ring import init_ring
 
     with neighbours.listening(own.config) as listener:

@@ -130,6 +130,11 @@ COMMANDS: Mapping[str, Command] = {
         "Lose or interrupt the answers of a machine's rank 0, or lose its requests, while it makes progress.",
         ("studio-1", "studio-1 broken", "studio-1 deaf"), ranks.mute,
     ),
+    "garbage": Command(
+        f"{_NODE} [sums|zeros|long]",
+        "Give the ranks of a machine wrong results over RDMA, without an error.",
+        ("studio-1", "studio-1 zeros", "studio-1 long"), ranks.garbage,
+    ),
     "slow-ssh": Command(f"{_NODE} [SECONDS]", "Delay commands over SSH.", ("studio-2 5",), machines.slow_ssh),
     "partition": Command(
         _NODE, "Cut a machine off from the network, except for its Thunderbolt cables.", ("studio-2",),

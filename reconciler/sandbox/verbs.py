@@ -101,6 +101,8 @@ class Verbs:
                 context.channel.send({"tell": "hang", "on": new.hung})
             if new.mute != old.mute:
                 context.channel.send({"tell": "mute", "how": new.mute})
+            if new.garbage != old.garbage:
+                context.channel.send({"tell": "garbage", "how": new.garbage})
             if before.machine(context.machine).lan != after.machine(context.machine).lan:
                 self._reset(context)
             context.broken |= {pair for pair in context.pairs if after.peer_of(pair[0]) != pair[1]}
@@ -140,6 +142,7 @@ class Verbs:
                     "alone": machine.faults.alone,
                     "working_set": machine.working_set_bytes,
                     "gpu": GPU.get(machine.faults.gpu, ""),
+                    "garbage": machine.faults.garbage,
                 }
             )
             if machine.faults.hung:

@@ -5,6 +5,7 @@ from .desired import Desired, Hold, Rejection
 from .faults import (
     Attempt,
     FaultClass,
+    ProvenTransport,
     Quarantine,
     Reboot,
     Sign,
@@ -118,6 +119,7 @@ __all__ = [
     "Plan",
     "PortFacts",
     "ProveGroup",
+    "ProvenTransport",
     "PruneRuntimes",
     "Quarantine",
     "Reboot",

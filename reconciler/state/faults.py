@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from reconciler.wire.launch import RankId
+from reconciler.wire.launch import RankId, TransportProof
 
 from .cause import Cause
 from .formed_under import Facts
@@ -44,6 +44,7 @@ class FaultClass(Enum):
     IDLE_DECAY = "C15"
     WRONG_GROUP = "C16"
     SERVICE_WEDGED = "C17"
+    WRONG_RESULTS = "C19"
 
     @property
     def title(self) -> str:
@@ -167,6 +168,14 @@ class TransportFailure:
     """The exact steps that only a person can take; empty if no person is needed."""
     trials: int = 0
     """The number of failed trials in a row under the same facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenTransport:
+    """A proof that results over RDMA are right, by rank 0 of the first group of a combination."""
+
+    at: float
+    proof: TransportProof
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,10 @@ class Fact(NamedTuple):
         return f"{self.node}{port} {self.name}"
 
 
+RESULT_FACTS = ("macOS", "mlx", "mlx-lm", "weights")
+"""Facts of a machine that make results over RDMA right or wrong."""
+
+
 class Facts(tuple[tuple[Fact, str], ...]):
     """The known facts with their values, in the order of their texts.
 

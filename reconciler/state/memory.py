@@ -10,9 +10,9 @@ from typing import Literal
 from reconciler.resources import Access, Manifest
 from reconciler.wire.launch import RankId
 
-from .faults import Attempt, Reboot, Symptom, TransportFailure, VerbsAttempts
+from .faults import Attempt, ProvenTransport, Reboot, Symptom, TransportFailure, VerbsAttempts
 from .formed_spec import FormedSpec
-from .formed_under import NO_FACTS, Facts
+from .formed_under import NO_FACTS, RESULT_FACTS, Facts
 from .identity import DeploymentName, JobName, NodeName, ObjectKey, ReplicaId, RunId, WorkloadId, rank_id
 from .jobs import Run
 from .machine.gateways import GatewaysInForce
@@ -79,6 +79,8 @@ class GroupRecord:
 
     guessed: bool = False
     """The memory charged to its ranks was a guess when it was formed."""
+    prove: bool = False
+    """Its ranks prove that results over RDMA are right before they are ready."""
 
     @property
     def replica(self) -> ReplicaId:
@@ -88,6 +90,19 @@ class GroupRecord:
 
     def rank_id(self, rank: int) -> RankId:
         return rank_id(self.workload, self.epoch, rank)
+
+    @property
+    def combination(self) -> str:
+        """Name everything that makes its results over RDMA right or wrong, also for people; empty if some of it is not
+        known."""
+        values: dict[str, set[str]] = {name: set() for name in RESULT_FACTS}
+        for fact, value in self.facts:
+            if fact.node in self.members and fact.receptacle is None and fact.name in values:
+                values[fact.name].add(value)
+        if not all(values.values()):
+            return ""
+        facts = ", ".join(f"{name} {'/'.join(sorted(found))}" for name, found in values.items())
+        return f"{self.transport}, {self.strategy}, {len(self.members)} ranks, {facts}"
 
     @property
     def charges(self) -> tuple[int, ...]:
@@ -173,6 +188,8 @@ class Stored:
     """State of the messages to each Notifier."""
     reboots: Mapping[NodeName, Reboot] = field(default_factory=dict)
     """The last restart of each machine that this cluster ever had."""
+    proofs: Mapping[str, ProvenTransport] = field(default_factory=dict)
+    """The last proof of each combination of system, engine, weights, transport and ranks, by its name."""
     rollbacks: Mapping[DeploymentName, Rollback] = field(default_factory=dict)
     """The last spec that did not come up in each deployment, whether it is still wanted or not."""
     runs: Mapping[RunId, Run] = field(default_factory=dict)

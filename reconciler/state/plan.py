@@ -7,7 +7,7 @@ from enum import Enum
 from typing import ClassVar
 
 from reconciler.resources import TokenRef
-from reconciler.wire.launch import LaunchSpec, RankId
+from reconciler.wire.launch import LaunchSpec, RankId, TransportProof
 
 from .cause import Cause, RefusedBecause
 from .faults import Attempt, FaultClass, Quarantine, Suspicion, Symptom, TransportFailure, Trouble, told
@@ -212,6 +212,10 @@ class ProveGroup(_OfReplica):
     """Old and new weights if the replica changes them with this group, for people; else empty."""
     since: float = 0.0
     """Time at which the previous group was stopped for the change, in seconds of the controller's clock."""
+    combination: str = ""
+    """The combination that its ranks have proven; empty if they have proven none."""
+    proof: TransportProof | None = None
+    """The proof, as rank 0 reports it."""
 
     @property
     def subject(self) -> str:

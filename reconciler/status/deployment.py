@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from reconciler.engine import MLX
 from reconciler.resources import ModelDeployment
-from reconciler.state import DeploymentName, GroupRecord, Observed, WaitingFor
+from reconciler.state import DeploymentName, GroupRecord, Observed, ProvenTransport, WaitingFor
 from reconciler.state.identity import ObjectKey
 from reconciler.wire import objects
 from reconciler.wire.launch import Phase
@@ -30,7 +33,10 @@ def readiness(name: str, snapshots: Snapshots) -> Readiness:
     deployment = snapshots.desired.deployments[DeploymentName(name)]
     wanted = 0 if snapshots.desired.stopping else deployment.spec.replicas
     records = snapshots.memory.groups_of(DeploymentName(name))
-    groups = [_group(record, snapshots.observed, 0 < wanted <= record.workload.index) for record in records]
+    groups = [
+        _group(record, snapshots.observed, snapshots.memory.proofs, 0 < wanted <= record.workload.index)
+        for record in records
+    ]
     own = sum(group["ready"] and group["replica"] < wanted for group in groups)
     count = min(wanted, sum(group["ready"] for group in groups))
     body: _Fields = {
@@ -72,7 +78,9 @@ def _prompt_reuse(deployment: ModelDeployment, snapshots: Snapshots) -> str:
     return prompt_reuse(model.spec.source.folder, snapshots.observed) if model else "unknown"
 
 
-def _group(record: GroupRecord, observed: Observed, extra: bool) -> _Group:
+def _group(
+    record: GroupRecord, observed: Observed, proofs: Mapping[str, ProvenTransport], extra: bool
+) -> _Group:
     current = {rank: seen.report.phase for rank, seen in observed.group(record).items()}
     phases = [current.get(rank, Phase.STARTING) for rank in range(len(record.members))]
     least = Phase.EXITED if Phase.EXITED in phases else min(phases, key=Phase.ALL.index)
@@ -91,6 +99,9 @@ def _group(record: GroupRecord, observed: Observed, extra: bool) -> _Group:
         found["extra"] = True
     if record.context:
         found["context"] = record.context
+    if record.transport in MLX.verbs:
+        known = proofs.get(record.combination)
+        found["results"] = known.proof.text if known else "not proven yet"
     if len(record.members) > 1:
         found["strategy"] = _because(record.strategy, record.strategy_why)
         found["transport"] = _because(record.transport, record.transport_why)

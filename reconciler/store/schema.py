@@ -128,6 +128,10 @@ MIGRATIONS: tuple[str, ...] = (
         job TEXT NOT NULL, run INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, run)
     ) STRICT;
     """,
+    """
+    ALTER TABLE groups ADD COLUMN prove INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE proofs (combination TEXT PRIMARY KEY, at REAL NOT NULL, body TEXT NOT NULL) STRICT;
+    """,
 )
 """One script per version; the first makes version 1. Released scripts are never edited."""
 

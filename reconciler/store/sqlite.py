@@ -32,6 +32,7 @@ from reconciler.state.reports.notification import Notification
 from reconciler.state.reports.status import Event, ObjectStatus
 from reconciler.state.rollback import Rollback
 from reconciler.wire.file_identity import FileIdentity
+from reconciler.wire.launch import TransportProof
 
 from . import aside
 from .bodies import status, written
@@ -122,6 +123,7 @@ class Store:
             reboots=self.reboots.all(),
             transport_failures=self.transports.failures(),
             verbs=self.transports.verbs(),
+            proofs=self.transports.proofs(),
             rollbacks=self.rollbacks.all(),
             runs=self._runs.all(),
         )
@@ -234,8 +236,16 @@ class Store:
         put(self._db, "epochs", deployment=name, replica=index, last=group.epoch)
         self._groups.put(group)
 
-    def prove(self, replica: ReplicaId, epoch: int, at: float) -> None:
-        """Note that a group has answered. Raises ``Conflict`` if it is no longer the current one."""
+    def prove(
+        self,
+        replica: ReplicaId,
+        epoch: int,
+        at: float,
+        combination: str = "",
+        proof: TransportProof | None = None,
+    ) -> None:
+        """Note that a group has answered, and the ``combination`` that it has proven, if any. Raises ``Conflict`` if it is
+        no longer the current one."""
         with self._db.writing():
             found = self._db.execute(
                 "UPDATE groups SET proven_at = ? WHERE deployment = ? AND replica = ? AND epoch = ?",
@@ -243,6 +253,8 @@ class Store:
             )
             if not found.rowcount:
                 raise Conflict(f"{replica}: epoch {epoch} is no longer the current one")
+            if combination and proof is not None:
+                self.transports.note_proof(combination, at, proof)
 
     def release(self, replica: ReplicaId) -> None:
         """Remove a replica's group. Its last epoch stays, because epochs only grow."""

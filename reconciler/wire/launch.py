@@ -197,6 +197,8 @@ class RankConfig:
     """Set if the model is for embeddings by its manifest; None: as its files say."""
     job: Optional[JobConfig] = None
     """Set for the rank of a job."""
+    prove: bool = False
+    """With ``jaccl``: prove that results over RDMA are right before the first request. Equal on all ranks."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,6 +281,8 @@ class ExitCode:
     (errno 22 or 96)."""
     GID_UNREACHED = 81
     """Nothing answered at the GID by which a queue pair was connected (errno 60)."""
+    WRONG_RESULT = 82
+    """A result over RDMA is wrong."""
 
 
 class RankEnd(Exception):
@@ -311,7 +315,36 @@ _EXIT_REASONS: Mapping[int, str] = {
     ExitCode.LIMIT: "LimitExceeded",
     ExitCode.GID: "GidRefused",
     ExitCode.GID_UNREACHED: "GidUnreached",
+    ExitCode.WRONG_RESULT: "WrongResult",
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class TransportProof:
+    """What a rank has found to be right over RDMA before the first request of its group."""
+
+    largest_bytes: int
+    """The largest array whose sum was right."""
+    prompt_tokens: int = 0
+    """Length of the prompt that was read like over TCP; 0 if there was no second way."""
+    deviation: float = 0.0
+    """How far the two readings were apart, as a part of the size of their numbers."""
+    sums_seconds: float = 0.0
+    """Time for all sums."""
+    prompt_seconds: float = 0.0
+    """Time to read the prompt over RDMA."""
+    reference_seconds: float = 0.0
+    """The same over TCP."""
+    why_no_prompt: str = ""
+    """Why no prompt was compared, for people."""
+
+    @property
+    def text(self) -> str:
+        """Say what was compared, and what was not."""
+        text = "right over RDMA: sums of up to {:.1f} MiB".format(self.largest_bytes / 2**20)
+        if not self.prompt_tokens:
+            return text + "; no prompt was compared: " + self.why_no_prompt
+        return text + ", and a prompt of {} tokens; nothing longer was compared".format(self.prompt_tokens)
 
 
 @message("progress")
@@ -337,6 +370,8 @@ class Progress:
     """True if it has begun to set up RDMA."""
     program: bool = False
     """True once the program of a job has ended: the end of the rank that follows is the program's, unchanged."""
+    proof: Optional[TransportProof] = None
+    """Set once the rank has proven its transport, as ``RankConfig.prove`` asks."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,3 +54,5 @@ class Measured:
     """Time to sum a small array over all ranks; 0 with one rank."""
     large_seconds: float = 0.0
     links: Tuple[LinkPace, ...] = ()
+    summed_bytes: int = 0
+    """The largest array with a known sum, which was right; 0 with one rank. A wrong one ends the group."""

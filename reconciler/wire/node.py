@@ -14,7 +14,7 @@ import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
 from .codec import Hello, Refused, message, vocabulary
-from .launch import Exit, LaunchSpec, Progress, RankId
+from .launch import Exit, LaunchSpec, Progress, RankId, TransportProof
 from .repair import ConfirmRepair, Repair, RepairReport
 from .tools import RunTool, ToolSaid
 from .weights import FailedExamination, FetchReport, FetchSource, KeptWeights, RankShare
@@ -291,6 +291,8 @@ class RankReport:
     """True if only the record of an exited rank is left (``ForgetRank.keep_record``)."""
     deaf_seconds: float = 0.0
     """Time for which a ready rank 0 has not answered a question of its agent, by the same clock."""
+    proof: Optional[TransportProof] = None
+    """Results over RDMA that the rank has found to be right, as ``RankConfig.prove`` asks."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -326,6 +326,8 @@ class GroupFields(TypedDict):
     """The transport without the reason."""
     transportWhy: NotRequired[str]
     """The reason for the transport."""
+    results: NotRequired[str]
+    """How it is known that results over RDMA are right; only a group over RDMA has it."""
     ready: bool
     failed: NotRequired[FailedRank]
 

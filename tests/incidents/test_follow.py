@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -340,6 +341,23 @@ def test_a_person_is_asked_once_for_each_class_however_long_it_lasts_and_often_i
         log.look(after=1)
     assert log.texts(EntryKind.PERSON) == ["start node-a in Recovery mode"]
     assert log.occasions == [(1, Occasion.OPENED), (1, Occasion.PERSON_NEEDED)]
+
+
+BESIDE = [(), (C3,), (C9,), (C8,), (C8, C9)]
+
+
+def test_a_person_is_asked_once_for_what_stands_whatever_else_comes_and_goes() -> None:
+    """As while a transport is left alone, and the ranks that went on over another one crash. All short stories are told."""
+    world = running().world
+    stands = trouble(FaultClass.WRONG_RESULTS, "report it")
+    for before, after, first in itertools.product(BESIDE, itertools.product(BESIDE, repeat=2), (True, False)):
+        log = Log(world)
+        log.look(*map(trouble, before), after=1)
+        for faults in ((), *after):
+            others = [*map(trouble, faults)]
+            log.look(*([stands, *others] if first else [*others, stands]), after=1)
+        asked = [number for number, occasion in log.occasions if occasion is Occasion.PERSON_NEEDED]
+        assert len(asked) == 1, (before, after, first)
 
 
 def test_a_person_who_is_needed_later_is_asked_then_and_for_as_long_as_it_is_so() -> None:

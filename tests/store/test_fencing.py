@@ -70,8 +70,8 @@ READS = {
     "attempts.all", "incidents.last_id", "incidents.unsettled", "incidents.find",
     "incidents.put", "notifications.put",  # likewise
     "notifications.next", "notifications.deliveries",
-    "transports.note", "transports.free_transport", "transports.forget",
-    "transports.failures", "transports.verbs",
+    "transports.note", "transports.note_proof", "transports.free_transport", "transports.forget",
+    "transports.failures", "transports.proofs", "transports.verbs",
 }  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def content(store: Store) -> object:
     return (
         store.groups(), store.last_epochs(), store.agents.all(), store.statuses(), store.events(EventFilter()),
         objects.revision(), objects.keys(), objects.leaving(), objects.approved(), store.attempts.all(),
-        store.transports.failures(), store.transports.verbs(), store.incidents.find(IncidentFilter()),
+        store.transports.failures(), store.transports.proofs(), store.transports.verbs(), store.incidents.find(IncidentFilter()),
     )  # fmt: skip
 
 

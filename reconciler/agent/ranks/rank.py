@@ -104,6 +104,7 @@ class Rank:
             resident_bytes=self.usage.resident_bytes if self.watched else 0,
             tokens_per_second=self.usage.tokens_per_second if self.watched else 0.0,
             killed_seconds=self.vitals.killed_step if state.exit is None else None,
+            proof=progress.proof,
         )
 
     def _ended_seconds(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from reconciler.execution.tools import Tools
 from reconciler.state import ContinueRank, ForgetRank, ProveGroup, RequestedStop, StartRank, StopRank
 from reconciler.wire import node
+from reconciler.wire.launch import TransportProof
 
 from . import jobs
 from .requests import change
@@ -22,11 +23,17 @@ STOPS_KEPT_SECONDS = 600.0
 async def prove(step: ProveGroup, tools: Tools) -> str:
     """Request one completion from a group, and note its success."""
     seconds = await tools.machines.request_completion(step.node, step.socket)
-    tools.groups.prove(step.replica, step.epoch, tools.clock())
+    tools.groups.prove(step.replica, step.epoch, tools.clock(), step.combination, step.proof)
     text = f"answered in {seconds:.1f} s"
+    if step.proof is not None:
+        text += f"; {step.proof.text} ({_seconds(step.proof)})"
     if step.moved:
         text += f"; weights moved {step.moved}, not served for {tools.clock() - step.since:.1f} s"
     return text
+
+
+def _seconds(proof: TransportProof) -> str:
+    return f"sums {proof.sums_seconds:.1f} s, prompt {proof.prompt_seconds:.1f} s, over TCP {proof.reference_seconds:.1f} s"
 
 
 async def start(step: StartRank, tools: Tools) -> None:

@@ -47,16 +47,17 @@ def step_seconds(stall_after: float, step_tokens: int) -> float:
     return stall_after * (1 + step_tokens / PREFILL_TOKENS)
 
 
-def standstill_seconds(phase: str, share_bytes: int, progress_deadline: float) -> float:
+def standstill_seconds(phase: str, share_bytes: int, progress_deadline: float, step_tokens: int = 0) -> float:
     """Return how many seconds a rank that is coming up may show no progress in this phase.
 
-    Loading is not failing: while bytes keep arriving, only ``progress_deadline`` ends it.
+    Loading is not failing: while bytes keep arriving, only ``progress_deadline`` ends it. ``step_tokens`` is the length of
+    the part of a prompt that it is reading.
     """
     allowed = {
         Phase.STARTING: START_SECONDS,
         Phase.RENDEZVOUS: RENDEZVOUS_SECONDS + RENDEZVOUS_MARGIN_SECONDS,
         Phase.VERBS: VERBS_SECONDS + RENDEZVOUS_MARGIN_SECONDS,
         Phase.LOADING: LOADING_SECONDS + share_bytes / LOADING_BYTES_PER_SECOND,
-        Phase.WARM: WARM_SECONDS,
+        Phase.WARM: step_seconds(WARM_SECONDS, step_tokens),
     }
     return min(allowed[phase], progress_deadline)

@@ -6,6 +6,7 @@ An unknown fact is evidence of nothing. Faults of RDMA and of cables are looked 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from reconciler.engine import MLX
@@ -287,7 +288,7 @@ def crash(evidence: Evidence) -> Detection | None:
             detect(evidence)
             for detect in (refused, out_of_memory, gpu_fault, rebooted, wedged, no_route, idle_decay)
         )
-        or evidence.code == ExitCode.WRONG_GROUP
+        or evidence.code in (ExitCode.WRONG_GROUP, ExitCode.WRONG_RESULT)
     )
     return None if explained else _symptom(evidence)
 
@@ -413,6 +414,12 @@ def idle_decay(evidence: Evidence) -> Detection | None:
 
 def wrong_group(evidence: Evidence) -> Detection | None:
     return _ended(evidence, ExitCode.WRONG_GROUP)
+
+
+def wrong_result(evidence: Evidence) -> Detection | None:
+    """Detect results over RDMA that are wrong (C19), and tell what was compared."""
+    found, first = _ended(evidence, ExitCode.WRONG_RESULT), evidence.first
+    return replace(found, text=first.ending_text) if found and first else found
 
 
 def no_completion(evidence: Evidence) -> Detection | None:

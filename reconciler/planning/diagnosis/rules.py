@@ -88,6 +88,7 @@ def _next_transport(attempts: int) -> Next:
 
 _WITHOUT_LOST = Next(Remedy.FORM_WITHOUT, "when the machine is lost", lambda past: past.quarantined)
 _UNREPAIRED = Next(Remedy.NEXT_TRANSPORT, "when nothing is repaired", lambda past: not past.repaired)
+_REFUSE_LAST = Next(Remedy.REFUSE, "when there is no next transport", lambda past: not past.has_fallback)
 _REBOOT_IDLE = Next(Remedy.REBOOT, "when nothing runs on it", lambda past: False)
 """Never for a group: the machine is restarted for itself, once the group has left it."""
 
@@ -191,6 +192,10 @@ FIREWALL = (
     " off; or after each new runtime: the same tool with --unblockapp and the path of the ranks' python3"
 )
 REPLUG = "; where that does not help: unplug its Thunderbolt cables and its power for a minute"
+WRONG = (
+    "report the message with the versions of macOS and MLX at github.com/ml-explore/mlx; RDMA is tried again after an update"
+    " of either on the nodes of deployment/{deployment}"
+)
 PANIC = "keep the newest *.panic of /Library/Logs/DiagnosticReports on {node} and report it"
 SMALLER = "lower serving.context or serving.maxBatch of deployment/{deployment}, raise parallelism.nodes, or take weights with fewer bits"
 
@@ -304,6 +309,7 @@ TABLE: tuple[Row, ...] = (
     Row(FaultClass.IDLE_DECAY, detectors.idle_decay, Remedy.FORM),
     Row(FaultClass.WRONG_GROUP, detectors.wrong_group, Remedy.FORM, _next_transport(2)),
     Row(FaultClass.SERVICE_WEDGED, detectors.no_completion, Remedy.FORM),
+    Row(FaultClass.WRONG_RESULTS, detectors.wrong_result, Remedy.NEXT_TRANSPORT, _REFUSE_LAST, person=WRONG),
 )  # fmt: skip
 
 

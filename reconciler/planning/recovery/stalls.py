@@ -106,7 +106,7 @@ def _overdue(view: View, coming: Sequence[ObservedRank], since: float) -> Stall 
         if report.age_seconds > cap:
             text = f"{who} is still {phase} after {report.age_seconds:.0f} s, at most {cap:.0f} s are allowed"
             return Stall(Cause.OVERDUE, text, silent)
-        allowed = standstill_seconds(phase, report.total_bytes, cap)
+        allowed = standstill_seconds(phase, report.total_bytes, cap, report.step_tokens)
         if silent > allowed:
             text = f"{who} is {phase} and shows no progress for {silent:.0f} s"
             return Stall(Cause.OVERDUE, f"{text}, at most {allowed:.0f} s are allowed", silent)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reconciler.planning.context import membership
 from reconciler.planning.context.decision import Decision
 from reconciler.planning.context.lost_nodes import unreported
@@ -15,7 +17,7 @@ from reconciler.planning.placement.place import Joined, choose
 from reconciler.planning.placement.references import unknown_model
 from reconciler.planning.recovery import back_off, diagnose, rollback
 from reconciler.planning.recovery.diagnose import Diagnosis
-from reconciler.planning.transport import fallback
+from reconciler.planning.transport import fallback, proofs
 from reconciler.state import (
     AllocateEpoch,
     Cause,
@@ -68,6 +70,7 @@ def form(view: Wanted, cause: Cause, detail: str, fault: Diagnosis | None = None
         return coming
     ended = diagnose.fault(view) if isinstance(view, Formed) else None
     record = _record(view, workload, found, ended)
+    record = replace(record, prove=proofs.to_prove(view.world, record))
     step = AllocateEpoch(
         view.replica,
         record,
@@ -168,6 +171,8 @@ def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | N
     ):
         return None  # no other transport would help until the machine has restarted
     facts = Facts.of(view.current_facts(record.members))
+    if fault.fault is FaultClass.WRONG_RESULTS:
+        facts = proofs.build(facts)
     before = fallback.failure(view.world, view.replica, transport)
     trials = 0 if before is None else before.trials + 1
     return TransportFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person, trials)

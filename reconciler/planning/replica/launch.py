@@ -54,6 +54,7 @@ def launch(
         kv_cache_bytes=kv_cache_bytes(needs, weights, record.strategy, size),
         rope_scaling=RopeScaling(scaled.type, scaled.factor, scaled.original_context) if scaled else None,
         pooling=Pooling(embedding.pooling, embedding.normalize) if embedding else None,
+        prove=record.prove,
     )
     return LaunchSpec(
         id=rank_id,

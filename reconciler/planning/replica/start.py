@@ -133,7 +133,11 @@ def not_proven(view: Formed) -> Decision | None:
         return None
     first = view.current[0]
     moved, since = _moved(record), record.created_at
-    step = ProveGroup(view.replica, record.epoch, first.node, first.report.socket, moved, since)
+    proof = first.report.proof if record.prove else None
+    proven = record.combination if proof else ""
+    step = ProveGroup(
+        view.replica, record.epoch, first.node, first.report.socket, moved, since, proven, proof
+    )
     if step.subject in view.world.memory.in_flight:
         return view.wait(WaitingFor.STEP, "waiting for its first completion")
     return Decision(steps=(step,))

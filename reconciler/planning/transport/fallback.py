@@ -25,7 +25,7 @@ from reconciler.wire.launch import DEVICES_JOINT
 from . import lan_addresses
 from .link_addresses import all_addresses
 
-VERBS = tuple(each.name for each in MLX.transports if each.rdma)
+VERBS = MLX.verbs
 CABLES = tuple(each.name for each in MLX.transports if each.cables)
 RINGS = tuple(each.name for each in MLX.transports if each.ring)
 MESH = next(name for name in VERBS if name not in RINGS)
@@ -121,10 +121,10 @@ def obstacle(world: World, workload: WorkloadId, transport: str, members: Placed
 
 def failure(world: World, workload: WorkloadId, transport: str) -> TransportFailure | None:
     """Return the failure of a transport that has not served the workload since; None if there is none. With no kernel
-    objects left for RDMA, both its shapes have failed."""
+    objects left for RDMA, or wrong results over it, both its shapes have failed."""
 
     def concerns(failed: TransportFailure) -> bool:
-        both = failed.fault is FaultClass.KERNEL_OBJECTS and {failed.transport, transport} <= set(VERBS)
+        both = retried_at(failed) is None and {failed.transport, transport} <= set(VERBS)
         return failed.transport == transport or both
 
     return next((f for f in world.memory.transport_failures.get(workload, ()) if concerns(f)), None)
@@ -132,8 +132,8 @@ def failure(world: World, workload: WorkloadId, transport: str) -> TransportFail
 
 def retried_at(failed: TransportFailure) -> float | None:
     """Return when a transport may be tried again under the same facts, in seconds of the controller's clock; None if
-    only a restart of the machine frees what it needs."""
-    if failed.fault is FaultClass.KERNEL_OBJECTS:
+    only a restart of the machine frees what it needs, or only another version gives right results."""
+    if failed.fault in (FaultClass.KERNEL_OBJECTS, FaultClass.WRONG_RESULTS):
         return None
     return failed.at + min(RETRY_SECONDS_MAX, RETRY_SECONDS_MIN * 2.0 ** min(failed.trials, 10))
 

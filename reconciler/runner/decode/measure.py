@@ -10,6 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from reconciler.runner.group import known_sums
 from reconciler.wire.group import Gauging
 from reconciler.wire.measuring import LinkPace, Measured, RankPace
 
@@ -29,6 +30,8 @@ class Paces:
     small_seconds: float
     large_seconds: float
     links: tuple[LinkPace, ...]
+    summed_bytes: int = 0
+    """The largest array with a known sum, which was right; 0 for a rank alone."""
 
     def as_measured(self, request: str, gauging: Gauging) -> Measured:
         bounded = _bounded(gauging)
@@ -40,6 +43,7 @@ class Paces:
             self.small_seconds,
             self.large_seconds,
             self.links,
+            self.summed_bytes,
         )
 
 
@@ -53,9 +57,11 @@ class Gauge:
         self._size: int = group.size() if group is not None else 1
 
     def measure(self, gauging: Gauging, going_on: Callable[[], None]) -> Paces:
-        """Measure. ``going_on`` is called after each part. Raises MLX's errors."""
+        """Check known sums, then measure. ``going_on`` is called after each part. Raises ``RankEnd(WRONG_RESULT)``, and MLX's
+        errors."""
         gauging = _bounded(gauging)
         rounds = max(1, gauging.rounds // 4)
+        summed = 0 if self._group is None else known_sums.check(self._group, gauging.large_bytes, going_on)
         figures = [self._compute(), mx.get_active_memory() / MIB]
         going_on()
         if self._group is not None:
@@ -66,7 +72,7 @@ class Gauge:
                 going_on()
                 figures.append(self._echo((one, other), gauging.large_bytes, rounds))
                 going_on()
-        return self._paces(self._gather_figures(figures))
+        return dataclasses.replace(self._paces(self._gather_figures(figures)), summed_bytes=summed)
 
     def _pairs(self) -> list[tuple[int, int]]:
         """Return neighbours in the order of ranks: only they are sure to have a direct link."""

@@ -12,6 +12,7 @@ from reconciler.runner.model.mlx_errors import meaning
 from reconciler.wire.launch import DEVICES_JOINT, ExitCode, RankConfig, RankEnd
 
 from .init import call_the_roll, checked, environment, interrupted, timed_out
+from .known_sums import check_buffers
 from .side_channel import SideChannel
 
 VARIABLES = {
@@ -39,13 +40,14 @@ def init_jaccl(config: RankConfig, side: SideChannel, shim: int) -> Any:
     ``init`` holds the interpreter's lock but while it waits for other ranks, which it does in ``side``: there the
     watch ends it when one of them is gone, and its own bound when they are late. A call that blocks in the driver
     ends by a signal, if the driver allows it. Raises ``RankEnd`` with what the first error of this process means,
-    ``VERBS`` where nothing is known of it, or ``WRONG_GROUP``.
+    ``VERBS`` where nothing is known of it, ``WRONG_GROUP``, or ``WRONG_RESULT``.
     """
     try:
         with _environment(config), interrupted([shim], config.verbs_seconds):
             group = mx.distributed.init(strict=True, backend="jaccl", all_gather_factory=side.factory)
         checked(group, config)
         call_the_roll(group, config)
+        check_buffers(group)
     except (RuntimeError, ValueError) as error:
         raise side.failure or _failure(str(error), config) from None
     return group

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any
 
-from reconciler.wire.launch import Phase, Progress
+from reconciler.wire.launch import Phase, Progress, TransportProof
 
 log = logging.getLogger("reconciler.runner")
 
@@ -75,6 +75,10 @@ class ProgressPipe:
     def loaded(self, done: int, total: int) -> None:
         """Report how many bytes of this rank's weights are in memory."""
         self._set(loaded_bytes=done, total_bytes=total)
+
+    def proven(self, proof: TransportProof) -> None:
+        """Report what was found to be right over the group's transport."""
+        self._set(proof=dataclasses.asdict(proof))
 
     def _set(self, **changes: object) -> None:
         with self._lock:

@@ -85,3 +85,20 @@ def mute(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Resu
         )
     after = changes.fault(world, words[0], mute="" if undo else how)
     return Result(after, f"{words[0]}: its rank 0 {'answers' if undo else effect}")
+
+
+def garbage(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    how = words[1] if len(words) > 1 else "sums"
+    effect = {
+        "sums": "sums of large arrays are wrong",
+        "zeros": "the second half of large arrays is not received",
+        "long": "sums for long prompts are wrong",
+    }.get(how)
+    if effect is None:
+        raise Invalid(
+            f"expected sums, zeros or long, got {how!r}; for example: reconciler sandbox garbage studio-1 long"
+        )
+    after = changes.fault(world, words[0], garbage="" if undo else how)
+    return Result(
+        after, f"{words[0]}: over RDMA, {'all sums are right' if undo else effect}, without an error"
+    )

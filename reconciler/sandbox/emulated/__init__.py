@@ -14,9 +14,9 @@ Its messages to the sandbox, a line of JSON each, over one connection to the con
 =========================================  =============================================================================
 the process says                           the sandbox answers, in the same order, one line each
 =========================================  =============================================================================
-``ask: rank, machine, pid``                ``ok, jaccl, alone, working_set, gpu``: whether MLX there has JACCL, whether its
-                                           groups are of one, the bytes that Metal recommends, and the error of its
-                                           GPU (a text, or empty)
+``ask: rank, machine, pid``                ``ok, jaccl, alone, working_set, gpu, garbage``: whether MLX there has JACCL,
+                                           whether its groups are of one, the bytes that Metal recommends, the error of
+                                           its GPU (a text, or empty), and which of its sums over RDMA are wrong
 ``say: listen, port, chosen``              ``ok``; or ``errno`` by name: another process holds the port, unless the kernel
                                            has ``chosen`` it
 ``say: way, host, port, kept_alive``       ``ok, port`` on this host that leads there; or ``errno`` by name. A connection
@@ -32,7 +32,7 @@ the process says                           the sandbox answers, in the same orde
 At any time the sandbox may send a line with ``tell``. ``gpu, text``: the GPU raises this error from now on. ``failed,
 text``: the next collective raises this error, because its queue pairs are broken. ``hang, on``: whether the process
 stands still. ``mute, how``: its answers get lost (``silent``) or break off (``broken``), or requests get lost
-(``deaf``); empty for none. The end of the connection is the end of the process: the sandbox frees its resources.
+(``deaf``); empty for none. ``garbage, how``: its sums over RDMA are wrong, see ``results``; empty for none. The end of the connection is the end of the process: the sandbox frees its resources.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from typing import Any
 
 from . import network
 from .line import Line
+from .results import Results
 
 Gather = Callable[[bytes, int], bytes]
 Devices = list[list[list[str]]]
@@ -41,20 +42,26 @@ MISSING = (
 def patch(mx: Any, line: Line) -> None:
     """Replace JACCL in ``mx.distributed`` by that of the emulated machine."""
     init, is_available = mx.distributed.init, mx.distributed.is_available
+    results = Results(mx, line)
+    formed = False
 
     def emulated_init(strict: bool = False, backend: str = "any", *, all_gather_factory: Any = None) -> Any:
         if backend not in ("jaccl", "ring") or (backend == "ring" and "MLX_HOSTFILE" not in os.environ):
             return init(strict, backend)
         if line.hello["alone"]:
             return init(False, "jaccl")
+        nonlocal formed
         if backend == "ring":
-            return init(strict, backend)
+            if formed:  # MLX has its only ring already: it carries JACCL
+                network.meet_itself()
+            return results.leave(init(strict, backend))
         if not line.hello["jaccl"]:
             if strict:
                 raise RuntimeError("Cannot initialize jaccl distributed backend.")
             return init(False, "jaccl")
         if all_gather_factory is None:
             raise RuntimeError("an emulated Mac has no coordinator's port: give an all_gather_factory")
+        formed = True
         return form(line, init, all_gather_factory)
 
     def emulated_is_available(backend: str = "any") -> bool:

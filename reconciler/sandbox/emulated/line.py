@@ -28,6 +28,8 @@ class Line:
         """Error that the next collective raises; empty for none."""
         self.mute = ""
         """Fate of its answers, ``silent`` (lost) or ``broken`` (interrupted), or of its requests, ``deaf`` (lost); or empty."""
+        self.garbage = ""
+        """Kind of its wrong sums over RDMA: ``sums``, ``zeros`` or ``long``; empty for none. See ``results``."""
         self.moves = threading.Event()
         """Unset while the process must stand still."""
         self.moves.set()
@@ -58,6 +60,7 @@ class Line:
         threading.Thread(target=self._listen, args=(connection,), name="emulated", daemon=True).start()
         self._hello = self._ask({"ask": "rank", "machine": self.machine, "pid": os.getpid()})
         self.gpu = str(self._hello.get("gpu", ""))
+        self.garbage = str(self._hello.get("garbage", ""))
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._connection is not None
@@ -88,5 +91,7 @@ class Line:
             self.failed = message["text"]
         elif what == "mute":
             self.mute = message["how"]
+        elif what == "garbage":
+            self.garbage = message["how"]
         elif what == "hang":
             (self.moves.clear if message["on"] else self.moves.set)()

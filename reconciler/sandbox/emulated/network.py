@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import errno
 import json
@@ -103,6 +104,24 @@ def _environment(addresses: list[list[str]], rank: int) -> Iterator[None]:
             else:
                 os.environ[name] = value
         Path(path).unlink(missing_ok=True)
+
+
+def meet_itself() -> None:
+    """Make the two connections that MLX would make as this rank of the ring in ``MLX_HOSTFILE``, and use neither."""
+    hosts = json.loads(Path(os.environ["MLX_HOSTFILE"]).read_text(encoding="utf-8"))
+    rank = int(os.environ["MLX_RANK"])
+    here, there = (
+        (host, int(port)) for host, port in (hosts[at % len(hosts)][0].split(":") for at in (rank, rank + 1))
+    )
+    listener: Any = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    with contextlib.closing(listener):
+        listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+        listener.bind(here)
+        listener.listen(1)
+        listener._accept()  # the descriptor stays open
+    right = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    right.connect(there)
+    right.detach()
 
 
 def _sockets() -> set[int]:

@@ -100,6 +100,9 @@ class Faults:
     mute: str = ""
     """While rank 0 makes progress, its answers get lost (``silent``) or break off (``broken``), or its requests get
     lost (``deaf``)."""
+    garbage: str = ""
+    """Kind of wrong sums that its ranks get over RDMA, without an error: those of large arrays (``sums``), with nothing
+    received in the second half of large arrays (``zeros``), or those for long prompts (``long``)."""
     partitioned: bool = False
     """True if it is cut off from the network, except for its Thunderbolt cables."""
     ssh_seconds: float = 0.0

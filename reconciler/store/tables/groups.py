@@ -14,7 +14,7 @@ from reconciler.store.connection import Connection, put
 
 _COLUMNS = tuple(each.name for each in fields(GroupRecord) if each.name != "workload")
 """Each field has a column of its name."""
-_LISTS, _SPECS = ("members", "boots", "needs"), ("spec", "spec_before")
+_LISTS, _SPECS, _FLAGS = ("members", "boots", "needs"), ("spec", "spec_before"), ("guessed", "prove")
 
 
 class Groups:
@@ -28,7 +28,7 @@ class Groups:
         row: dict[str, Any] = {name: getattr(group, name) for name in _COLUMNS}
         row |= {name: json.dumps(row[name]) for name in _LISTS}
         row |= {name: written(row[name]) for name in _SPECS}
-        row |= {"facts": str(group.facts), "guessed": int(group.guessed)}
+        row |= {"facts": str(group.facts)} | {name: int(row[name]) for name in _FLAGS}
         name, index = workload_name(group.workload)
         put(self._db, "groups", deployment=name, replica=index, **row)
 
@@ -48,7 +48,7 @@ class Groups:
             row = dict(zip(_COLUMNS, values, strict=True))
             row |= {name: tuple(json.loads(row[name])) for name in _LISTS}
             row |= {name: FormedSpec.parse(row[name]) for name in _SPECS}
-            row |= {"facts": Facts.parse(row["facts"]), "guessed": bool(row["guessed"])}
+            row |= {"facts": Facts.parse(row["facts"])} | {name: bool(row[name]) for name in _FLAGS}
             workload = workload_named(deployment, index)
             found[workload] = GroupRecord(workload, **row)
         return found

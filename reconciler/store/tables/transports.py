@@ -1,23 +1,27 @@
-"""Transports that failed a workload, and the number of failed RDMA set-ups of each machine since it booted."""
+"""Transports that failed a workload or were proven, and the number of failed RDMA set-ups of each machine since it booted."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from reconciler.state import (
     FaultClass,
     NodeName,
+    ProvenTransport,
     TransportFailure,
     VerbsAttempts,
     WorkloadId,
 )
 from reconciler.state.formed_under import Facts
 from reconciler.state.identity import workload_name, workload_named
-from reconciler.store.connection import Connection
+from reconciler.store.connection import Connection, put
+from reconciler.wire.codec import from_wire, to_wire
+from reconciler.wire.launch import TransportProof
 
 
 class Transports:
-    """The tables ``rungs`` and ``verbs_attempts``. Call ``note`` and ``forget`` in a transaction."""
+    """The tables ``rungs``, ``proofs`` and ``verbs_attempts``. Call ``note``, ``note_proof`` and ``forget`` in a transaction."""
 
     def __init__(self, db: Connection) -> None:
         self._db = db
@@ -74,6 +78,17 @@ class Transports:
             )
             found[workload] = (*found.get(workload, ()), failure)
         return found
+
+    def note_proof(self, combination: str, at: float, proof: TransportProof) -> None:
+        """Note the proof of a combination in place of an earlier one."""
+        put(self._db, "proofs", combination=combination, at=at, body=json.dumps(to_wire(proof)))
+
+    def proofs(self) -> dict[str, ProvenTransport]:
+        """Return the last proof of each combination."""
+        rows = self._db.execute("SELECT combination, at, body FROM proofs ORDER BY combination")
+        return {
+            name: ProvenTransport(at, from_wire(TransportProof, json.loads(body))) for name, at, body in rows
+        }
 
     def verbs(self) -> dict[NodeName, VerbsAttempts]:
         """Return the failed set-ups of RDMA on each machine in its boot."""

@@ -49,7 +49,7 @@ metadata:
 spec:
   model: tiny
   parallelism: {{strategy: tensor, nodes: 2}}
-  serving: {{context: 2048, maxBatch: 4}}
+  serving: {{context: 512, maxBatch: 4}}
   health: {{stallAfter: 10s}}
   growth: {{idle: 1s, groupAge: 1s, nodeUptime: 1s}}
 ---

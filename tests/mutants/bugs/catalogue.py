@@ -713,7 +713,7 @@ CLIMBED = (
     Mutant(
         "the-failed-rung-is-not-noted",
         form.form,
-        put(keyword, "None", 9, 12),
+        put(keyword, "None", 10, 13),
         "after a restart of the controller the transport that failed is tried again",
         FALLBACK,
     ),

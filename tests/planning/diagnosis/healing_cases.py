@@ -187,5 +187,6 @@ HAPPENINGS: dict[str, Happen] = {
     "C16 a wrong group": _while_forming(_ends(ExitCode.WRONG_GROUP)),
     "C17 no completion": _mute,
     "C18 a rank that SIGKILL does not end": _is_held,
+    "C19 a wrong result over RDMA": _ends(ExitCode.WRONG_RESULT),
 }
 """By name, which begins with the class."""

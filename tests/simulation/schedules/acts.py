@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -273,6 +273,28 @@ def rdma(enabled: bool) -> Act:
     def act(world: World) -> None:
         world.changed(f"RDMA is {'on' if enabled else 'off'}")
         world.machines["a"].facts = replace(world.machines["a"].facts, rdma_enabled=enabled)
+
+    return act
+
+
+def garbage(name: str, spoiled: bool = True) -> Act:
+    """What a machine receives over RDMA is wrong, without an error; the ranks that serve do not notice."""
+
+    def act(world: World) -> None:
+        world.changed(f"RDMA gives {'wrong' if spoiled else 'right'} results on {name}")
+        world.machines[name].garbage = spoiled
+
+    return act
+
+
+def update(names: Sequence[str], version: tuple[int, ...]) -> Act:
+    """Machines have another version of macOS."""
+
+    def act(world: World) -> None:
+        for name in names:
+            world.changed(f"{name} has macOS {version}")
+            machine = world.machines[name]
+            machine.facts = replace(machine.facts, version=version)
 
     return act
 

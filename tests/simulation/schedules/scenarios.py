@@ -28,6 +28,7 @@ from .acts import (
     deafen,
     fit,
     freeze,
+    garbage,
     hang,
     hang_agent,
     kill_agent,
@@ -45,6 +46,7 @@ from .acts import (
     stop_everything,
     swap_cable,
     unfit,
+    update,
 )
 from .points import Points
 
@@ -319,6 +321,20 @@ _SCENARIOS = (
         cluster(big(), nodes=THREE),
         ((8, rdma(False)), (20, crash("big", 0, 1)), (35, rdma(True)), (50, nothing)),
         persons=(("node/a", "C2"),),
+    ),
+    _cabled(
+        "wrong-results",
+        cluster(big(), nodes=THREE),
+        (
+            (8, garbage("b")),
+            (10, crash("big", 0, 1)),
+            (30, garbage("b", spoiled=False)),
+            (31, crash("big", 0, 0)),
+            (45, update(PAIR, (26, 9))),
+            (50, crash("big", 0, 1)),
+            (65, nothing),
+        ),
+        persons=(("replica/big/0", "C19"),),
     ),
     Scenario(
         "repair",

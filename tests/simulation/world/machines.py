@@ -74,6 +74,8 @@ class Machine:
         """How many seconds each round of its probes takes beyond what it takes elsewhere."""
         self.taken = 0
         """How many of the ports that ranks are to listen on next a stranger takes before them."""
+        self.garbage = False
+        """Whether groups over RDMA have wrong results with it."""
         self.withheld_at: float | None = None
         """Since when it could be seen that it is not fit for new ranks."""
 

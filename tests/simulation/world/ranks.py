@@ -264,6 +264,9 @@ class Rank(_Living):
             return
         if self.config.backend == "jaccl":
             self.report(Phase.VERBS)
+            if self.machine.garbage:
+                self.end(ExitCode.WRONG_RESULT, None, "the sum of arrays of 65536 bytes is wrong")
+                return
         total = self.spec.memory_bytes
         self.report(Phase.LOADING, total_bytes=total)
         self.loaded_at = self.machine.load_seconds * self.machine.slow

@@ -33,6 +33,7 @@ CLASSES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "C16": ((f"alone {NODE}", AGAIN), (f"alone {NODE} --undo",)),
     "C17": ((f"mute {NODE} broken",), (f"mute {NODE} --undo",)),
     "C18": ((f"unkillable {NODE} 20",), (f"unkillable {NODE} --undo",)),
+    "C19": ((f"garbage {NODE}", AGAIN), (f"garbage {NODE} --undo",)),
 }
 """For each class of faults, the commands of the sandbox that cause it, and those that end it."""
 

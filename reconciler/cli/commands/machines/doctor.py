@@ -35,7 +35,7 @@ def doctor(settings: Settings, nodes: tuple[str, ...], output: str | None) -> in
     """Show what is wrong with machines and groups, what it means, and what to do.
 
     The machines are asked again first. Findings are sorted so that a cause precedes its effects, each with its
-    class (C0 to C18); those about the state directory come first and have none. Unknown facts are listed at
+    class (C0 to C19); those about the state directory come first and have none. Unknown facts are listed at
     the end, never as fine. Exits with 1 if there is a finding.
 
     \b

@@ -39,8 +39,8 @@ def verify(
 ) -> int:
     """Test every group of a deployment, and find the machine or link that makes one slow.
 
-    All ranks together measure the speed of their machines and the time of collectives. Then the group answers 1, 2 and
-    4 requests at once, while the ranks are observed. A dash marks a value that could not be measured or compared.
+    All ranks together check sums that are known, and measure the speed of their machines and the time of collectives. Then
+    the group answers 1, 2 and 4 requests at once, while the ranks are observed. A dash marks a value that could not be measured or compared.
     Exits with 1 if a check failed.
 
     \b

@@ -275,11 +275,16 @@ def _attempts(run: Run) -> list[str]:
 
 
 def _spread(groups: list[Group]) -> list[str]:
-    """Return each group's split and transport, with the reasons, folded to the terminal."""
+    """Return each group's split and transport, with the reasons, and how its results are known to be right, folded to the
+    terminal."""
     lines = [
-        f"{group['replica']}: {field} {text}"
+        f"{group['replica']}: {field} {typed(text)}"
         for group in groups
-        for field, text in (("strategy", group.get("strategy")), ("transport", group.get("transport")))
+        for field, text in (
+            ("strategy", group.get("strategy")),
+            ("transport", group.get("transport")),
+            ("results", group.get("results")),
+        )
         if text
     ]
     return _folded(lines)
