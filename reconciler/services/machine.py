@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from reconciler.errors import Invalid, Refused
 from reconciler.remote.bootstrap.actions import Action, Build, Write
-from reconciler.remote.bootstrap.service import Keeper
+from reconciler.service_managers.definitions import Keeper
 
 from .up_service import Machine
 

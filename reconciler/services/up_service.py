@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from reconciler.remote.bootstrap import launchd
 from reconciler.remote.bootstrap.actions import Action, Run, Write
-from reconciler.remote.bootstrap.service import Keeper, definition_path, plist, unit
+from reconciler.service_managers import launchd
+from reconciler.service_managers.definitions import Keeper, definition_path, plist, unit
 
 STOP_SECONDS = 30
 """`up` waits 15 s for the gateway, which waits 10 s for answers."""

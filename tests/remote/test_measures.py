@@ -13,12 +13,14 @@ import pytest
 from reconciler.errors import Unreachable
 from reconciler.hardening import sudoers
 from reconciler.planning.nodes.root_commands import RootCommand, RootCommands
-from reconciler.remote.bootstrap import actions, launchd, rights, survey
+from reconciler.remote.bootstrap import actions, rights, survey
 from reconciler.remote.bootstrap.actions import Action, Place, Run, Write
 from reconciler.remote.bootstrap.profile import Profile
-from reconciler.remote.bootstrap.service import Keeper, definition, script, service_name
+from reconciler.remote.bootstrap.service import definition, script, service_name
 from reconciler.remote.bootstrap.survey import Survey
 from reconciler.remote.nodes.bootstrap import BootstrapPlan
+from reconciler.service_managers import launchd
+from reconciler.service_managers.definitions import Keeper
 from reconciler.wire.repair import POWER
 from tests.hardening.rights import every_command
 

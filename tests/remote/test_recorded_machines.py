@@ -20,7 +20,7 @@ from reconciler.planning.nodes.root_commands import RootCommand, RootCommands
 from reconciler.remote.bootstrap import profile, survey
 from reconciler.remote.bootstrap.actions import Action, Build, Run, Write
 from reconciler.remote.bootstrap.profile import MARK, Profile
-from reconciler.remote.bootstrap.service import Keeper, script
+from reconciler.remote.bootstrap.service import script
 from reconciler.remote.commands import Completed
 from reconciler.remote.nodes import bootstrap, gateway, introduction, node_over_ssh, scripts
 from reconciler.remote.nodes.gateway import GatewayFiles, NodeGateway
@@ -36,6 +36,7 @@ from reconciler.remote.ssh.channels import TooLong
 from reconciler.remote.ssh.jumps import JumpChain
 from reconciler.remote.ssh.login_shell import ShellFailed
 from reconciler.resources import Access, SshAccess
+from reconciler.service_managers.definitions import Keeper
 from reconciler.wire.generation import Jump
 from tests.recorded import compare
 from tests.remote.test_recorded_connections import KEY, RECORDED, name

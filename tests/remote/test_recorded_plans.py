@@ -19,11 +19,12 @@ from reconciler.remote import gateway_key
 from reconciler.remote.bootstrap import actions, profile, rights, service, survey
 from reconciler.remote.bootstrap.actions import Action, Place, Run, Write
 from reconciler.remote.bootstrap.profile import MARK, Profile
-from reconciler.remote.bootstrap.service import Keeper
 from reconciler.remote.bootstrap.survey import Survey
 from reconciler.remote.commands import Completed
 from reconciler.remote.ssh import last_addresses, login_shell, obstacles
 from reconciler.resources import SshAccess
+from reconciler.service_managers import definitions
+from reconciler.service_managers.definitions import Keeper
 from reconciler.services import machine, versions
 from reconciler.services.up_service import Machine, UpService
 from tests.recorded import compare, digest
@@ -168,7 +169,7 @@ def test_answers_about_machines_are_read_as_recorded() -> None:
         text = profile.none(found, "far", named, coming)
         asked = (profile.question(named), survey.question(found, "far"), found.kind, found.root)
         paths = (
-            service.definition_path(keeper, found.home, service.service_name(found.user, "far")),
+            definitions.definition_path(keeper, found.home, service.service_name(found.user, "far")),
             service.words_path(found, "far"),
         )
         lines.append(f"{digest(text)} {digest(repr((asked, paths)), 6)}")
@@ -187,9 +188,9 @@ def test_services_of_agents_and_of_up_are_as_recorded() -> None:
         lines.append(f"{keeper.name} {user!r} {node} {digest(texts, 6)}")
     for path in ("/a b", "/100%", '/a"b', "/a\\b", "/$HOME"):
         lines.append(
-            f"{path} {digest((service.unit('100% of it', 'ada', path), service.unit('it', '', path, 3)), 6)}"
+            f"{path} {digest((definitions.unit('100% of it', 'ada', path), definitions.unit('it', '', path, 3)), 6)}"
         )
-        lines.append(f"{path} {digest(service.plist('label', 'ada', path), 6)}")
+        lines.append(f"{path} {digest(definitions.plist('label', 'ada', path), 6)}")
     for keeper, administrator, home in product(
         (Keeper.LAUNCHD, Keeper.SYSTEMD, Keeper.SYSTEMD_OF_USER),
         ("", "sudo", "root"),

@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from reconciler.remote.bootstrap import launchd
 from reconciler.remote.bootstrap.actions import Action, Run
-from reconciler.remote.bootstrap.service import Keeper
+from reconciler.service_managers import launchd
+from reconciler.service_managers.definitions import Keeper
 from reconciler.services.up_service import Machine, UpService
 
 HOME = Path("/u/ada/.reconciler")

@@ -14,11 +14,13 @@ from pathlib import PurePosixPath
 
 from reconciler.hardening import sudoers
 from reconciler.planning.diagnosis.rules import RECOVERY
+from reconciler.service_managers import launchd
+from reconciler.service_managers.definitions import Keeper, definition_path
 
-from . import launchd, rights
+from . import rights
 from .profile import Profile
 from .rights import Rights
-from .service import Keeper, definition, definition_path, node_folder, script, script_path, service_name
+from .service import definition, node_folder, script, script_path, service_name
 from .survey import Survey
 
 RDMA_MACOS = (26, 2)

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reconciler.errors import Unreachable
+from reconciler.service_managers.definitions import Keeper
 
 from .profile import MARK, Profile, pairs
-from .service import Keeper, node_folder, service_name
+from .service import node_folder, service_name
 
 _SCRIPT = """
 PATH=$PATH:/usr/bin:/bin:/usr/sbin:/sbin; export PATH

@@ -14,12 +14,12 @@ from reconciler.planning.nodes.root_commands import RootCommands
 from reconciler.remote.bootstrap import rights
 from reconciler.remote.bootstrap.actions import Action, Build, Note, Write, actions, notes, undo_actions
 from reconciler.remote.bootstrap.profile import Profile
-from reconciler.remote.bootstrap.service import Keeper
 from reconciler.remote.bootstrap.survey import Survey
 from reconciler.remote.runtime.agent_file import bundle_of, write_bundle
 from reconciler.remote.runtime.pinned_versions import recipes
 from reconciler.remote.runtime.wheelhouse import Tell, Wheelhouse
 from reconciler.resources import Access
+from reconciler.service_managers.definitions import Keeper
 
 from .node_over_ssh import SshNode
 

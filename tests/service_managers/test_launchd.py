@@ -11,11 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reconciler.remote.bootstrap import launchd
 from reconciler.remote.bootstrap.profile import Profile
-from reconciler.remote.bootstrap.service import Keeper, definition, definition_path
+from reconciler.remote.bootstrap.service import definition
 from reconciler.remote.nodes import bootstrap
 from reconciler.sandbox.world.launchd import IO_ERROR, NO_SERVICE, STEPS, Service, State, step
+from reconciler.service_managers import launchd
+from reconciler.service_managers.definitions import Keeper, definition_path
 from reconciler.services import machine
 from reconciler.services.up_service import Machine, UpService
 from tests.examples import examples
