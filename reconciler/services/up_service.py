@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from reconciler.remote.bootstrap.actions import Action, Run, Write
-from reconciler.service_managers import launchd
+from reconciler.service_managers import launchd, unmanaged
 from reconciler.service_managers.definitions import Keeper, definition_path, plist, unit
 
 STOP_SECONDS = 30
@@ -115,11 +115,10 @@ class UpService:
             return actions
         actions += self._define()
         if running:
-            end = Run(("/bin/kill", "-TERM", str(running)))
             why = (
                 "end the `up` that runs without the service; ranks continue, and the service takes them over"
             )
-            actions.append(Action(why, end))
+            actions.append(Action(why, Run(unmanaged.end(running))))
         if self.machine.keeper is Keeper.LAUNCHD:
             load = launchd.load(self._as_root("launchctl"), self.name, str(self.definition))
         else:

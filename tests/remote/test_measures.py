@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import plistlib
-import signal
-import subprocess
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -19,7 +17,7 @@ from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import definition, script, service_name
 from reconciler.remote.bootstrap.survey import Survey
 from reconciler.remote.nodes.bootstrap import BootstrapPlan
-from reconciler.service_managers import launchd
+from reconciler.service_managers import launchd, unmanaged
 from reconciler.service_managers.definitions import Keeper
 from reconciler.wire.repair import POWER
 from tests.hardening.rights import every_command
@@ -155,8 +153,8 @@ def test_where_there_is_no_service_manager_only_files_are_put() -> None:
 @pytest.mark.parametrize(
     ("keeper", "found", "expected"),
     [
-        (Keeper.LAUNCHD, {"agent": 9}, ["$ /bin/sh -c 'kill -TERM \"$1\" || ! kill -0 \"$1\"' end 9"]),
-        (Keeper.SYSTEMD, {"agent": 9}, ["$ /bin/sh -c 'kill -TERM \"$1\" || ! kill -0 \"$1\"' end 9"]),
+        (Keeper.LAUNCHD, {"agent": 9}, [str(Run(unmanaged.end(9)))]),
+        (Keeper.SYSTEMD, {"agent": 9}, [str(Run(unmanaged.end(9)))]),
         (Keeper.LAUNCHD, {"agent": 0, "pid": 0}, ["$ /usr/bin/sudo -n /bin/launchctl kickstart system/reconciler-ada-far"]),
         (Keeper.SYSTEMD, {"agent": 0, "pid": 0}, ["$ /usr/bin/sudo -n /usr/bin/systemctl start reconciler-ada-far.service"]),
         (Keeper.LAUNCHD, {"agent": 0}, []),
@@ -168,15 +166,6 @@ def test_what_has_gone_another_way_is_put_right(
     keeper: Keeper, found: dict[str, object], expected: list[str]
 ) -> None:
     assert lines(actions.actions(settled(MAC, keeper, **found), place(MAC))) == expected
-
-
-def test_an_agent_that_is_gone_by_now_is_ended_as_well_as_one_that_runs() -> None:
-    with subprocess.Popen(["sleep", "60"]) as agent:
-        planned = actions.actions(settled(MAC, Keeper.LAUNCHD, agent=agent.pid), place(MAC))
-        (end,) = [each.act for each in planned if isinstance(each.act, Run)]
-        assert subprocess.run(end.argv, check=False).returncode == 0
-        assert agent.wait() == -signal.SIGTERM
-    assert subprocess.run(end.argv, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD], ids=lambda k: k.value)
@@ -218,7 +207,7 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
         "write /u/ada/.reconciler/nodes/far/serve",
         f"by a person: $ sudo tee {final} <<'END-OF-FILE'\n{service}END-OF-FILE",
         f"by a person: {load}",
-        "by a person: $ /bin/kill -TERM 9",
+        f"by a person: {Run(unmanaged.end(9))}",
     ]
     plan = BootstrapPlan(MAC, seen(Keeper.LAUNCHD, administrator=""), planned, ())
     assert plan.own_actions == planned[:1]

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from reconciler.remote.bootstrap.actions import Action, Run
-from reconciler.service_managers import launchd
+from reconciler.service_managers import launchd, unmanaged
 from reconciler.service_managers.definitions import Keeper
 from reconciler.services.up_service import Machine, UpService
 
@@ -77,7 +77,9 @@ def test_where_all_is_in_place_nothing_is_done(keeper: Keeper) -> None:
 
 def test_an_up_in_a_terminal_gives_way_before_the_service_starts() -> None:
     actions = first_lines(list(service(Keeper.SYSTEMD, "root").install_actions(None, None, 4711)))
-    assert actions.index("$ /bin/kill -TERM 4711") < actions.index(f"$ systemctl enable --now {NAME}.service")
+    assert actions.index(shown(unmanaged.end(4711))) < actions.index(
+        f"$ systemctl enable --now {NAME}.service"
+    )
 
 
 def test_another_definition_is_loaded_anew_on_a_mac() -> None:

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from reconciler.hardening import sudoers
 from reconciler.planning.diagnosis.rules import RECOVERY
-from reconciler.service_managers import launchd
+from reconciler.service_managers import launchd, unmanaged
 from reconciler.service_managers.definitions import Keeper, definition_path
 
 from . import rights
@@ -190,16 +190,11 @@ def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Action]:
     actions += loading
     if seen.agent and seen.agent != seen.pid:
         why = "end the agent that runs without the service, which starts its own; ranks continue"
-        by_person, pid = any(each.by_person for each in loading), str(seen.agent)
-        end = ("/bin/kill", "-TERM", pid) if by_person else (*_TERMINATE, pid)
-        actions.append(Action(why, Run(end), by_person))
+        by_person = any(each.by_person for each in loading)
+        actions.append(Action(why, Run(unmanaged.end(seen.agent)), by_person))
     elif not loading and not seen.pid:
         actions.append(service.start())
     return actions
-
-
-_TERMINATE = ("/bin/sh", "-c", 'kill -TERM "$1" || ! kill -0 "$1"', "end")
-"""Ends the process that follows; one that ended by itself since the survey is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
