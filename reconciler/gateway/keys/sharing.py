@@ -18,10 +18,8 @@ from .ledger import MemoryLedger
 from .shared.ledger import Gateway, SharedLedger
 from .shared.store import SharedStore
 
-CLOSE_TRIES = 3
-"""The number of attempts to end the calls to a store."""
 CLOSE_SECONDS = 2.5
-"""The longest time for an attempt: two answers of the store."""
+"""The longest wait for the last word to a store: two of its answers."""
 OWN = "-"
 """The name of the controller's own gateway among all gateways; no node has it."""
 
@@ -63,10 +61,8 @@ class Sharing(Collector):
         """Count alone."""
         running, self._running, self._shared, self._place = self._running, None, None, None
         self._desk.ledger = self.own
-        for _ in range(CLOSE_TRIES):
-            if running is None or running.done():
-                return
-            running.cancel()  # a client of a store may lose the cancellation while it closes its connection
+        if running is not None:
+            running.cancel()
             await asyncio.wait([running], timeout=CLOSE_SECONDS)
 
     def state(self) -> dict[str, Any] | None:

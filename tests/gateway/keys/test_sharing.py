@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.gateway.keys import sharing as of_routes
 from reconciler.gateway.keys.desk import Desk
 from reconciler.gateway.keys.shared.ledger import SharedLedger
 from reconciler.gateway.keys.sharing import Sharing
@@ -54,3 +55,26 @@ async def test_a_store_is_asked_by_another_ledger_only_if_it_or_the_gateways_nam
     await sharing.close()
     assert found[0] is found[1]
     assert len({id(ledger) for ledger in found}) == 3
+
+
+async def test_the_last_word_to_a_store_is_not_cut_short_and_is_not_waited_for_long(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, may_say = asyncio.Event(), asyncio.Event()
+
+    async def run(ledger: SharedLedger) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await may_say.wait()
+            said.set()
+
+    monkeypatch.setattr(SharedLedger, "run", run)
+    monkeypatch.setattr(of_routes, "CLOSE_SECONDS", 0.05)
+    sharing = Sharing(desk, "process")
+    await sharing.follow(SHARED)
+    await asyncio.sleep(0)
+    await sharing.close()
+    may_say.set()
+    async with asyncio.timeout(20):
+        await said.wait()

@@ -163,12 +163,11 @@ class SharedLedger:
         """Keep the store and this gateway together, until cancelled."""
         running = asyncio.current_task()
         try:
-            # The store's client may lose a cancellation while it connects.
-            while running is None or not running.cancelling():
-                if await self._call():
-                    await self._until_due()
-                else:
-                    await asyncio.sleep(AGAIN_SECONDS)
+            while True:
+                answered = await self._call()
+                if running is not None and running.cancelling():
+                    break  # the store's client may lose the cancellation while it connects
+                await (self._until_due() if answered else asyncio.sleep(AGAIN_SECONDS))
         finally:
             if self.shared and self._dirty:
                 await self._call()  # requests that have just ended free their slots for the other gateways

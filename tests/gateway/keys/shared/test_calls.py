@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+import pytest
 
 from reconciler.gateway.keys.ledger import Grant, MemoryLedger, Moment
+from reconciler.gateway.keys.shared import ledger as ledgers
 from reconciler.gateway.keys.shared.ledger import KEYS_AT_ONCE, Gateway, SharedLedger
+from reconciler.gateway.keys.shared.store import StoreAway
 from reconciler.wire.keys import KeyLimits
 from tests.gateway.rank_double import eventually
 
@@ -57,3 +60,32 @@ async def test_every_changed_key_is_told_so_many_at_a_time_and_a_request_that_wa
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["it is away", "it answers"])
+async def test_the_calls_end_at_once_also_when_the_client_of_the_store_loses_the_cancellation(
+    answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Losing(Store):
+        """As a client that is cancelled while it connects."""
+
+        called = asyncio.Event()
+
+        async def call(self, names: Sequence[str], argument: bytes) -> Any:
+            self.called.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+            if not answers:
+                raise StoreAway("no connection")
+            return await super().call(names, argument)
+
+    for bound in ("BEAT_SECONDS", "AGAIN_SECONDS"):
+        monkeypatch.setattr(ledgers, bound, 600.0)
+    store: Any = Losing()
+    ledger = SharedLedger(MemoryLedger(1), store, Gateway("n", "p"), time.monotonic, lambda: None)
+    running = asyncio.create_task(ledger.run())
+    await store.called.wait()
+    running.cancel()
+    ended, _ = await asyncio.wait([running], timeout=20)
+    running.cancel()
+    assert ended

@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +18,7 @@ from valkey.asyncio import Valkey
 from reconciler.gateway.keys.ledger import DAY_SECONDS, Grant, Limit, MemoryLedger, Moment, Refusal
 from reconciler.gateway.keys.shared import ledger
 from reconciler.gateway.keys.shared.ledger import Gateway, SharedLedger
-from reconciler.gateway.keys.shared.store import SharedStore, StoreAway
+from reconciler.gateway.keys.shared.store import SharedStore
 from reconciler.wire.gateway import LimitsStore
 from reconciler.wire.keys import KeyLimits
 from tests.gateway.rank_double import eventually
@@ -152,34 +151,6 @@ async def test_a_burst_over_two_gateways_gets_just_what_the_limit_allows(server:
     async with fronts(server, prefix="burst") as (a, b):
         verdicts = await asyncio.gather(*(each.ask(limits) for each in (a, b) for _ in range(100)))
         assert sum(isinstance(verdict, Grant) for verdict in verdicts) == 50
-
-
-async def test_the_calls_end_too_when_the_client_of_the_store_loses_the_cancellation() -> None:
-    class Losing:
-        """As the client does that is cancelled while it connects."""
-
-        called = asyncio.Event()
-
-        async def call(self, names: list[str], argument: bytes) -> None:
-            self.called.set()
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                raise StoreAway("no connection") from None
-
-        async def close(self) -> None:
-            """There is no connection."""
-
-    store: Any = Losing()
-    own = MemoryLedger(1)
-    running = asyncio.create_task(
-        SharedLedger(own, store, Gateway("n0", "p0"), time.monotonic, lambda: None).run()
-    )
-    await store.called.wait()
-    running.cancel()
-    ended, _ = await asyncio.wait([running], timeout=20)
-    running.cancel()
-    assert ended
 
 
 @pytest.mark.second_tier
