@@ -29,9 +29,10 @@ from reconciler.state.subjects import subject_of
 from . import attempt_facts
 from . import workload as workloads
 from .decision import Decision, waiting
-from .lost_nodes import is_lost, lost_at
+from .lost_nodes import is_lost
 from .memory_ledger import Ledger
 from .target import Hold, Target
+from .unseen import report_awaited, unseen
 from .workload import Workload
 from .world import World
 
@@ -86,23 +87,12 @@ class WorkloadView(Generic[Id]):
 
     @cached_property
     def _unseen(self) -> list[NodeName]:
-        nodes = {rank.node for rank in self.alive} | set(self.members)
-        nodes -= set(self.lost_members)
-        return sorted(n for n in nodes if not self.world.seen_since_last_write(n))
+        return unseen(self.world, {rank.node for rank in self.alive} | set(self.members))
 
     @property
     def report_awaited(self) -> Decision | None:
-        """Wait for nodes that were not seen since the last change to them; None if all were. Lost ones are not waited
-        for."""
-        if not self._unseen:
-            return None
-        down = [n for n in self._unseen if not self.world.reached(n)]
-        if not down:
-            return self.wait(
-                WaitingFor.OBSERVATION, f"waiting for a newer report from {', '.join(self._unseen)}"
-            )
-        until = max((lost_at(self.world, n) for n in self.unreachable), default=None)
-        return self.wait(WaitingFor.AGENT, f"no answer from {', '.join(down)}", until)
+        """Wait for its nodes that were not seen since the last change to them; None if all were."""
+        return report_awaited(self.world, self.id, self._unseen)
 
     def wait(self, reason: WaitingFor, text: str, until: float | None = None) -> Decision:
         """Say what it waits for; ``until`` in seconds of the controller's clock."""

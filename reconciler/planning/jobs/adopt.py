@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from reconciler.errors import few_names
 from reconciler.planning.context.decision import Decision, wait
-from reconciler.planning.context.lost_nodes import is_lost, unreported
+from reconciler.planning.context.lost_nodes import unreported
+from reconciler.planning.context.unseen import report_awaited
 from reconciler.planning.context.world import World
 from reconciler.state import GroupRecord, JobName, ObservedRank, RunId, WaitingFor
 from reconciler.state.job_steps import CreateRun
@@ -35,11 +36,9 @@ def adopt(world: World, run: RunId) -> Decision:
     """Write a run that nodes know, and its attempt if all of its ranks are known; later rules judge how it ended. Nodes
     that are lost are not waited for."""
     seen = world.observed.ranks_of(run)
-    nodes = sorted({rank.node for rank in seen})
-    old = [name for name in nodes if not world.seen_since_last_write(name) and not is_lost(world, name)]
-    if old:
-        text = f"{run}: waiting for a newer report from {few_names(old)}"
-        return wait(run.key, WaitingFor.OBSERVATION, text)
+    awaited = report_awaited(world, run, (rank.node for rank in seen))
+    if awaited is not None:
+        return awaited
     record = world.memory.groups.get(run)
     if record is not None:
         return Decision(

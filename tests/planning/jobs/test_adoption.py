@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.planning.context.lost_nodes import LOST_AFTER_SECONDS
 from reconciler.planning.jobs.history import History
 from reconciler.state import (
     AdoptGroup,
@@ -17,6 +18,7 @@ from reconciler.state import (
     RunId,
     StartRank,
     StopRank,
+    Waiting,
     WaitingFor,
 )
 from reconciler.state.jobs import Run, RunReason, RunResult
@@ -83,6 +85,21 @@ def test_a_run_that_a_store_does_not_know_is_waited_for_until_its_nodes_are_seen
     world.sequence += 1
     world.settle()
     assert world.runs[RUN].ended is not None
+
+
+def test_a_run_that_a_store_does_not_know_is_waited_for_until_a_node_that_does_not_answer_is_lost() -> None:
+    world = started()
+    for rank in ranks(world):
+        world.end_rank(rank, code=0)
+    world.settle()
+    world.lose_store()
+    world.lose("node-b")
+    since = world.now
+    plan = world.plan()
+    assert not plan.steps
+    text = f"{RUN}: no answer from node-b"
+    awaited = Waiting(RUN.key, WaitingFor.AGENT, text, since + LOST_AFTER_SECONDS, RUN)
+    assert [each for each in plan.waiting if each.object == RUN.key] == [awaited]
 
 
 def test_a_run_that_may_be_tried_again_is_and_no_more_often_than_that() -> None:
