@@ -150,9 +150,15 @@ def deployment(name: str = "tiny", nodes: Any = 2, **spec: Any) -> ModelDeployme
     return manifest(ModelDeployment, name, **spec)  # type: ignore[no-any-return]
 
 
-def fabric(name: str = "studios", *links: tuple[str, str], pool: str | None = None) -> Fabric:
-    """Cables, each by its two ends: `node/receptacle`."""
-    return manifest(Fabric, name, links=links, addressing={"pool": pool})  # type: ignore[no-any-return]
+def fabric(
+    name: str = "studios",
+    *links: tuple[str, str],
+    pool: str | None = None,
+    untested: tuple[tuple[str, str], ...] = (),
+) -> Fabric:
+    """Cables, each by its two ends: `node/receptacle`; ``untested``: those that may carry RDMA untested."""
+    spec: dict[str, Any] = {"links": links, "addressing": {"pool": pool}, "allowUntested": untested}
+    return manifest(Fabric, name, **spec)  # type: ignore[no-any-return]
 
 
 def gateway(**spec: Any) -> Gateway:

@@ -102,6 +102,7 @@ def behind_dock(machine: Machine) -> str:
         if (
             machine.rdma
             and not declared
+            and not port.peer
             and port.connected
             and port.through
             and (port.peer_domain or port.peer_model)
@@ -262,8 +263,9 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         FaultClass.UNSUPPORTED_PLATFORM, behind_dock,
-        "RDMA does not work through a dock or a hub",
-        "join the two machines by a Thunderbolt 5 cable of their own",
+        "RDMA through a dock or a hub is not tested, and groups use no cable of it",
+        "join the two machines by a Thunderbolt 5 cable of their own; or, with 80 Gb/s at both ends, declare the link in a"
+        " Fabric, in spec.links and in spec.allowUntested",
     ),
     Check(
         FaultClass.PORT_CONFIGURATION, _shared_internet,

@@ -98,6 +98,10 @@ Ends = Annotated[
 ]
 
 
+def _links(pairs: tuple[tuple[str, ...], ...]) -> tuple[Link, ...]:
+    return tuple(sorted(link_between(*map(_end, pair)) for pair in pairs))
+
+
 class Addressing(Strict):
     """The addresses of the links' ends."""
 
@@ -118,10 +122,17 @@ class FabricSpec(Strict):
     links: Annotated[tuple[Ends, ...], Field(max_length=LINKS_MAX)]
     """The cables. Each is a pair of `node/receptacle`, such as `[studio-1/3, studio-2/3]`, with the receptacles as
     macOS numbers them."""
+    allow_untested: Annotated[tuple[Ends, ...], Field(max_length=LINKS_MAX)] = ()
+    """Those of `links` that may carry RDMA although nobody has tested that: cables with 40 Gb/s between Macs with
+    Thunderbolt 5, and cables through a dock or a hub with 80 Gb/s at both ends. By default RDMA is refused there."""
 
     @property
     def cables(self) -> tuple[Link, ...]:
-        return tuple(sorted(link_between(*map(_end, pair)) for pair in self.links))
+        return _links(self.links)
+
+    @property
+    def untested(self) -> tuple[Link, ...]:
+        return _links(self.allow_untested)
 
     @model_validator(mode="after")
     def _once(self) -> Self:
@@ -133,6 +144,11 @@ class FabricSpec(Strict):
                         f"links {seen[end]} and {number} both end at {end}, but a receptacle takes one cable"
                     )
                 seen[end] = number
+        unknown = next((link for link in self.untested if link not in self.cables), None)
+        if unknown is not None:
+            raise ValueError(
+                f"allowUntested has [{unknown.one}, {unknown.other}], which is not one of links: add it there, or remove it"
+            )
         network = self.addressing.network
         room = 2 ** (LINK_PREFIX - network.prefixlen) if network else LINKS_MAX
         if len(self.links) > room:

@@ -43,7 +43,13 @@ COMMANDS: Mapping[str, Command] = {
         ("studio-1/3 studio-1/4",), cables.swap, "swap-cables",
     ),
     "slow-cable": Command(_END, "Replace a cable by a Thunderbolt 4 cable.", ("studio-1/3",), cables.slow),
+    "slow-rdma": Command(
+        _END, "Replace a cable by a Thunderbolt 4 cable over which RDMA works.", ("studio-1/3",), cables.slow_rdma
+    ),
     "dock": Command(_END, "Put a dock between the two ends of a cable.", ("studio-1/3",), cables.dock),
+    "hub": Command(
+        _END, "Put a Thunderbolt 5 hub between, which this end alone reports.", ("studio-1/3",), cables.hub
+    ),
     "rdma": Command("on|off NODE", "Enable or disable RDMA as in Recovery, with a restart.", ("off studio-2", "on studio-2"), machines.rdma),
     "bridge": Command(_PLACE, "Add ports to bridge0.", ("studio-1/3", "studio-1"), ports.bridge),
     "retake": Command(

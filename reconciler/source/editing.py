@@ -149,10 +149,17 @@ def delete_with_links(current_files: Mapping[str, bytes], keys: Iterable[tuple[s
     wanted: dict[tuple[str, str], Values] = {}
     for document in load(current_files):
         if isinstance(document.manifest, Fabric) and document.key not in gone:
-            links = document.manifest.spec.links
-            kept = [list(ends) for ends in links if not any(end.rpartition("/")[0] in nodes for end in ends)]
-            if len(kept) < len(links):
-                wanted[document.key] = {("spec", "links"): kept}
+            spec = document.manifest.spec
+            lists = {("spec", "links"): spec.links, ("spec", "allowUntested"): spec.allow_untested}
+            changed: dict[tuple[str, ...], Any] = {}
+            for path, links in lists.items():
+                kept = [
+                    list(ends) for ends in links if not any(end.rpartition("/")[0] in nodes for end in ends)
+                ]
+                if len(kept) < len(links):
+                    changed[path] = kept
+            if changed:
+                wanted[document.key] = changed
     unlinked = set_fields(current_files, wanted)
     edit = delete_objects(unlinked.applied_to(current_files), gone)
     return Edit({**unlinked.changes, **edit.changes}, (*unlinked.results, *edit.results))

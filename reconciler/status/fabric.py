@@ -32,19 +32,22 @@ def readiness(links: Sequence[LinkStatus]) -> Readiness:
     """Return ready if every declared link is known to be fine, with a row for each cable."""
     declared = [link for link in links if link.state is not LinkState.UNDECLARED]
     counts = Counter(link.state for link in declared)
+    connected = counts[LinkState.CONNECTED] + counts[LinkState.UNTESTED]
     extra: objects.FabricFields = {
-        "connected": counts[LinkState.CONNECTED],
+        "connected": connected,
         "undeclared": len(links) - len(declared),
         "links": [_row(link) for link in links],
     }
-    summary = f"{counts[LinkState.CONNECTED]} of {len(declared)} links are connected"
+    summary = f"{connected} of {len(declared)} links are connected"
+    if counts[LinkState.UNTESTED]:
+        summary += f", {counts[LinkState.UNTESTED]} of them not tested"
     if extra["undeclared"]:
         summary += f", and {extra['undeclared']} undeclared"
     seen = [_FAULTS[link.state].format(link.link) for link in declared if link.state in _FAULTS]
     texts = list(dict.fromkeys([*seen, *(s.text for s in declared if s.state is LinkState.UNKNOWN)]))
     if not texts:
         return Readiness(True, "LinksConnected", summary, extra)
-    faulty = counts.total() - counts[LinkState.CONNECTED] - counts[LinkState.UNKNOWN]
+    faulty = counts.total() - connected - counts[LinkState.UNKNOWN]
     reason = "LinksNotAsDeclared" if faulty else UNKNOWN
     more = f", and {len(texts) - NAMED_MAX} more" if len(texts) > NAMED_MAX else ""
     return Readiness(False, reason, f"{summary}: {', '.join(texts[:NAMED_MAX])}{more}", extra)

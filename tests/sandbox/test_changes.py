@@ -79,6 +79,23 @@ def test_no_rdma_over_a_slow_cable_or_through_a_dock() -> None:
     assert changes.dock(changes.dock(world, end), end, "") == world
 
 
+def test_rdma_works_through_a_hub_that_one_end_reports_and_over_a_slow_cable_if_asked() -> None:
+    world, end, other = mesh(), ("studio-1", 3), ("studio-2", 3)
+    hub = changes.hub(world, end)
+    cable = hub.cable_of(end)
+    assert cable is not None
+    assert (cable.docks(end), cable.docks(other), cable.gbps) == ((changes.HUB,), (), 80)
+    assert hub.is_verbs_up(other, NOW)
+    assert changes.hub(hub, end, "") == world
+    slow = changes.slow_rdma(world, end)
+    assert slow.is_verbs_up(other, NOW)
+    assert not changes.slow(slow, end).is_verbs_up(other, NOW)
+    assert changes.slow(slow, end, False) == world
+    old = macs.world(["a", "b"], "mini-tb4", macs.MESH, ["x", "y"], NOW)
+    with pytest.raises(Invalid, match="no Thunderbolt 5"):
+        changes.slow_rdma(old, old.cables[0].a)
+
+
 def test_rdma_that_is_off_takes_the_port_of_the_other_end_down() -> None:
     world = changes.rdma(mesh(), "studio-2", False)
     assert world.devices("studio-2") == ()

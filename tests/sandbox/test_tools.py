@@ -114,6 +114,8 @@ def something(chance: random.Random, world: World) -> World:
             lambda: changes.plug(world, end),
             lambda: changes.slow(world, end, yes),
             lambda: changes.dock(world, end),
+            lambda: changes.hub(world, end),
+            lambda: changes.slow_rdma(world, end),
             lambda: changes.swap(world, end, other),
         ]
     try:
@@ -171,9 +173,10 @@ def _agree(world: World, name: str, facts: MachineFacts) -> None:
         published = world.has_mapped_gid(end, NOW)
         assert known.mapped_gid == (published if has_device else None)
         assert known.gid_index == (port.gid_index if has_device and published else None)
-        joined = active and cable is not None and not cable.dock
+        joined = active and cable is not None and cable.named
         assert known.peer == (world.peer_of(end) if joined else None)
-        assert known.through == ((cable.dock,) if cable and active and cable.dock else ())
+        assert known.through == (cable.docks(end) if cable and active else ())
+        assert known.ceiling_gbps == (None if active else 120 if port.thunderbolt5 else 40)
 
 
 def _routes(mac: Machine) -> set[Route]:

@@ -11,7 +11,7 @@ from reconciler.wire.objects import Fabric, Link, Mac, NodeFields
 from .overview import transport_of
 from .picture import Layout, layout
 
-LOOKS = {"Connected": "good", "Unknown": "unknown", "Undeclared": "found"}
+LOOKS = {"Connected": "good", "Untested": "good", "Unknown": "unknown", "Undeclared": "found"}
 """By the state of a link; all other states are bad."""
 ORDER = ("bad", "found", "unknown", "good")
 PICTURES_MAX = 6

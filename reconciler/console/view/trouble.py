@@ -11,7 +11,7 @@ from reconciler.wire.objects import condition
 from .acts import Act, act
 from .remote import COMMAND, remote_of
 
-HARMLESS = ("Connected", "Unknown", "Undeclared")
+HARMLESS = ("Connected", "Untested", "Unknown", "Undeclared")
 """States of a cable that harm no group."""
 
 

@@ -239,6 +239,7 @@ def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str
         peer_domain=receptacle.peer.domain if receptacle.peer else "",
         through=receptacle.through,
         peer_model=receptacle.peer.model if receptacle.peer else "",
+        ceiling_gbps=receptacle.ceiling_gbps,
     )
 
 

@@ -46,6 +46,8 @@ class Receptacle:
     peer: Peer | None = None
     through: tuple[str, ...] = ()
     """Docks and hubs between here and the peer; without a peer, the connected devices."""
+    ceiling_gbps: int | None = None
+    """The highest speed of the port, which is reported of one without a cable."""
 
 
 def receptacles(result: ToolSaid) -> tuple[Receptacle, ...] | Unknown:
@@ -87,7 +89,8 @@ def _ports(bus: Mapping[str, Any]) -> Iterator[Receptacle]:
         )
         return
     devices = tuple(_name(item) for item in _items(bus)) if connected else ()
-    yield Receptacle(int(number), domain, connected, _gbps(own) if connected else None, None, devices)
+    speed = _gbps(own) if connected else None
+    yield Receptacle(int(number), domain, connected, speed, None, devices, _gbps(own, "Up to "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +137,9 @@ def _connected(tag: Mapping[str, Any]) -> bool | None:
     return {"receptacle_connected": True, "receptacle_no_devices_connected": False}.get(status)
 
 
-def _gbps(tag: Mapping[str, Any]) -> int | None:
-    """Parse ``80 Gb/s``; None for ``Up to 120 Gb/s``, which is the port's capability."""
-    found = re.fullmatch(r"([0-9]{1,4}) Gb/s", _text(tag, "current_speed_key"))
+def _gbps(tag: Mapping[str, Any], before: str = "") -> int | None:
+    """Parse ``80 Gb/s``; with ``Up to`` before it, it is the port's highest speed."""
+    found = re.fullmatch(rf"{before}([0-9]{{1,4}}) Gb/s", _text(tag, "current_speed_key"))
     return int(found[1]) if found else None
 
 

@@ -10,15 +10,16 @@ from dataclasses import replace
 from typing import Protocol
 
 from reconciler.engine import MLX
+from reconciler.resources import End
 from reconciler.state import Cause, Contact, MachineFacts, NodeName, NodeObservation, PortFacts
+from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
 from reconciler.wire.launch import ExitCode
 
 from .evidence import IDLE_DECAY_SECONDS, Detection, Evidence, opposite, towards
+from .rdma_path import UNTESTED, RdmaPath, docks, gbps, rdma_path
 
 MACOS_MIN = (26, 2)
 """The first macOS with RDMA over Thunderbolt."""
-LINK_GBPS_MIN = 80
-"""Thunderbolt 5. Over a slower link a device may be listed, but does not work."""
 WIRED_EXCESS_BYTES = 4 * 2**30
 """Wired memory above a machine's own that nobody gives back. The system itself may take less."""
 PANICS_MAX = 2
@@ -89,17 +90,45 @@ def unequal(evidence: Evidence) -> Detection | None:
 
 
 def slow_link(evidence: Evidence) -> Detection | None:
-    """Detect a link too slow for RDMA (C1)."""
+    """Detect a link that is slower than those that were tested with RDMA, or leads through a dock (C1), and that no Fabric
+    allows."""
     for node, port in _ports(evidence):
-        if slow(port):
-            where = f"{node.name}/{port.receptacle}"
-            return Detection(f"the link at {where} has {port.gbps} Gb/s", (node.name,), where)
+        if unusual(port) and _refused(evidence, node, port):
+            path, ends = _path(evidence, node, port)
+            where, dock, speed = f"{node.name}/{port.receptacle}", ", ".join(docks(*ends)), gbps(*ends)
+            text = f"goes through {dock}" if dock else f"has {speed} Gb/s"
+            more = (
+                ", not tested: see spec.allowUntested of its Fabric" if path in UNTESTED else ""
+            )
+            return Detection(f"the link at {where} {text}{more}", (node.name,), where)
     return None
 
 
-def slow(port: PortFacts) -> bool:
-    """Return whether a link is up, and too slow for RDMA."""
-    return bool(port.connected) and port.gbps is not None and port.gbps < LINK_GBPS_MIN
+def unusual(port: PortFacts) -> bool:
+    """Return whether a link is up, and slower than those that were tested with RDMA, or leads through a dock."""
+    return bool(port.connected) and (
+        bool(port.through) or (port.gbps is not None and port.gbps < THUNDERBOLT5_GBPS)
+    )
+
+
+def _path(
+    evidence: Evidence, node: NodeObservation, port: PortFacts
+) -> tuple[RdmaPath, tuple[tuple[MachineFacts, PortFacts], ...]]:
+    """Return the path of RDMA from a port, with the known ends."""
+    there = next((other for other in evidence.nodes if port.peer and other.name == port.peer[0]), None)
+    end = (
+        next((e for e in there.facts.ports if port.peer and e.receptacle == port.peer[1]), None)
+        if there
+        else None
+    )
+    ends = ((node.facts, port), *(((there.facts, end),) if there and end else ()))
+    return rdma_path(*ends), ends
+
+
+def _refused(evidence: Evidence, node: NodeObservation, port: PortFacts) -> bool:
+    path, _ = _path(evidence, node, port)
+    allowed = path in UNTESTED and End(node.name, port.receptacle) in evidence.untested
+    return path is not RdmaPath.DIRECT and not allowed
 
 
 def rdma_disabled(evidence: Evidence) -> Detection | None:
@@ -130,7 +159,7 @@ def rdma_port_down(evidence: Evidence) -> Detection | None:
     for node, other in evidence.cabled() if evidence.verbs else ():
         sides = ((node, other), (other, node))
         ends = [(*side, port) for side in sides if (port := towards(side[0], side[1].name))]
-        down = [end for end in ends if verbs_down(*end)]
+        down = [end for end in ends if verbs_down(*end) and not _refused(evidence, end[0], end[2])]
         if down and not any(_without_link(*end) for end in ends):
             here, there, port = down[0]
             where = f"{here.name}/{port.receptacle}"
@@ -148,14 +177,13 @@ def _without_link(here: NodeObservation, there: NodeObservation, port: PortFacts
 
 
 def verbs_down(here: NodeObservation, there: NodeObservation, port: PortFacts) -> bool:
-    """Return whether the device at one end of a cable is down. A cause of another class does not count: RDMA that is off
-    at an end, a link that is too slow, or a dock, over which no device comes up.
+    """Return whether the device at one end of a cable is down. RDMA that is off at an end is a cause of another class.
 
     The receptacle of a Mac Studio beside Ethernet has no RDMA (github.com/exo-explore/exo/pull/1551). No probe tells which
     one that is.
     """
     off = False in (here.facts.rdma_enabled, there.facts.rdma_enabled)
-    return port.verbs_up is False and not (off or slow(port) or port.through)
+    return port.verbs_up is False and not off
 
 
 def _leads_elsewhere(end: PortFacts, node: NodeObservation, port: PortFacts) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from reconciler.resources import End
 from reconciler.state import Cause, MachineFacts, NodeName, NodeObservation, ObservedRank, PortFacts, Symptom
 
 IDLE_DECAY_SECONDS = 1200.0
@@ -42,6 +43,8 @@ class Evidence:
     """Recent losses of each node beneath a run of a job, which counts as their cause."""
     ring: bool = False
     """True if only neighbours in the order of ranks are joined, and the last with the first; else all with all."""
+    untested: frozenset[End] = frozenset()
+    """Ends of links that may carry RDMA although nobody has tested their path."""
 
     def machines(self) -> list[tuple[NodeName, MachineFacts]]:
         return [(node.name, node.facts) for node in self.nodes]

@@ -11,6 +11,7 @@ from reconciler.planning.context.view import Formed, View
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Detection, Evidence, opposite
+from reconciler.planning.diagnosis.rdma_path import allowed_ends
 from reconciler.planning.diagnosis.rules import TABLE, Row
 from reconciler.planning.transport.fallback import CABLES, RINGS, VERBS, retried_at, used
 from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, Sign, TransportFailure, Trouble
@@ -44,7 +45,7 @@ class LinkFault(NamedTuple):
 
 
 def troubles(world: World, cabling: Cabling) -> tuple[Trouble, ...]:
-    """List the cables between declared nodes that are down or too slow, if a deployment would use them.
+    """List the cables between declared nodes that are down, too slow or not tested, if a deployment would use them.
 
     Each is listed once, although both of its ends show it. A missing link is a fault only if a Fabric has it, or a
     group had it.
@@ -119,7 +120,8 @@ def _observed_ends(world: World) -> Iterator[tuple[Pair, Seen]]:
     """Yield what the ends of cables show."""
     for pair in sorted(_pairs(world)):
         ends = (world.node(pair[0]), world.node(pair[1]))
-        evidence = Evidence(ends, verbs=uses(world, VERBS, *pair), cables=True)
+        allowed = world.desired.once(allowed_ends)
+        evidence = Evidence(ends, verbs=uses(world, VERBS, *pair), cables=True, untested=allowed)
         for row, detect in _ROWS:
             detection = detect(evidence)
             if detection is not None:
@@ -149,7 +151,7 @@ def _pairs(world: World) -> set[tuple[NodeName, NodeName]]:
         for port in world.node(name).facts.ports
         if port.peer and port.peer[0] in nodes and not _moved(world, name, port, port.peer)
         if False in (port.connected, port.active, port.verbs_up)
-        or detectors.slow(port)
+        or detectors.unusual(port)
         or _alone(world, name, port, port.peer)
     }
 

@@ -18,8 +18,10 @@ from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.world import CLOCK_JUMP_SECONDS, World
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Evidence, rank_pairs, towards
+from reconciler.planning.diagnosis.rdma_path import allowed_ends
 from reconciler.resources import End, ModelDeployment
 from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, TransportFailure, WorkloadId
+from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
 from reconciler.wire.launch import DEVICES_JOINT
 
 from . import lan_addresses
@@ -220,7 +222,8 @@ def _flaws(world: World, transport: str, members: Placed) -> Iterator[str]:
         system = node.facts.system or (node.report.system if node.report else "")
         if verbs and system not in ("", "Darwin"):
             yield f"{node.name} runs {system}, and RDMA over Thunderbolt needs macOS"
-    evidence = Evidence(nodes, verbs=verbs, cables=True, ring=transport in RINGS)
+    allowed = world.desired.once(allowed_ends)
+    evidence = Evidence(nodes, verbs=verbs, cables=True, ring=transport in RINGS, untested=allowed)
     for detect in _MACHINE_DETECTORS:
         detection = detect(evidence)
         if detection is not None:
@@ -258,7 +261,7 @@ def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Ite
             yield f"no Thunderbolt cable is known between {pair[0]} and {pair[1]}"
         elif not port.address:
             yield f"no IPv4 address of {here}/{port.receptacle} is known"
-        elif verbs and not (port.device and port.verbs_up and (port.gbps or 0) >= detectors.LINK_GBPS_MIN):
+        elif verbs and not (port.device and port.verbs_up and port.gbps is not None):
             yield f"no working RDMA device is known at {here}/{port.receptacle}"
 
 
@@ -330,7 +333,7 @@ def _wires(world: World, here: NodeName, there: NodeName) -> list[tuple[str, str
 
 def _carries(port: PortFacts) -> bool:
     """Return whether everything that RDMA needs is known to be right at one end of a cable."""
-    fast = (port.gbps or 0) >= detectors.LINK_GBPS_MIN
+    fast = (port.gbps or 0) >= THUNDERBOLT5_GBPS and not port.through
     found = port.mapped_gid is True and port.gid_index in (None, MLX.gid_index)
     return bool(port.connected and port.verbs_up) and port.bridged is False and fast and found
 

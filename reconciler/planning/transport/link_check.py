@@ -12,9 +12,11 @@ from functools import cached_property
 
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import detectors
+from reconciler.planning.diagnosis.rdma_path import UNTESTED, RdmaPath, docks, gbps, rdma_path
 from reconciler.planning.diagnosis.rules import OTHER_PORT
 from reconciler.resources import End, Fabric, Link, link_between
-from reconciler.state import NodeName, PortFacts
+from reconciler.state import MachineFacts, NodeName, PortFacts
+from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
 from reconciler.state.machine.links import Cabling, LinkState, LinkStatus
 
 from . import link_addresses
@@ -27,7 +29,8 @@ def compare(world: World) -> Cabling:
         return {}
     seen = _ObservedCables(world)
     declared = {link for fabric in world.desired.fabrics.values() for link in fabric.spec.cables}
-    judged = _LinkCheck(seen, declared).judge()
+    allowed = {link for fabric in world.desired.fabrics.values() for link in fabric.spec.untested}
+    judged = _LinkCheck(seen, declared, allowed).judge()
     listed: set[Link] = set()
     found: dict[str, tuple[LinkStatus, ...]] = {}
     for name, fabric in sorted(world.desired.fabrics.items()):
@@ -70,11 +73,11 @@ class _ObservedCables:
 
     @cached_property
     def cables(self) -> frozenset[Link]:
-        """Return the cables about which both ends say the same. One through a dock does not count."""
+        """Return the cables about which both ends say the same."""
         return frozenset(
             link_between(end, end_there)
             for end, end_there in self.peers.items()
-            if self.peers.get(end_there) == end and not self.ports[end].through
+            if self.peers.get(end_there) == end
         )
 
     @cached_property
@@ -89,6 +92,12 @@ class _ObservedCables:
         there = self.peers.get(end)
         link = link_between(end, there) if there else None
         return link if link in self.cables else None
+
+    def sides(self, link: Link) -> tuple[tuple[MachineFacts, PortFacts], ...]:
+        """Return the ends of a link that are known, each with its machine."""
+        return tuple(
+            (self.world.node(NodeName(end.node)).facts, self.ports[end]) for end in link if end in self.ports
+        )
 
     def owner(self, domain: str) -> End | None:
         """Return the end whose port has this domain, whatever that end reports."""
@@ -126,10 +135,9 @@ class _ObservedCables:
     ) -> LinkStatus:
         """Build the status of a link. The speed is given only for a cable that is there."""
         one, other = (self.ports.get(end) for end in link)
-        speeds = [port.gbps for port in (one, other) if port and port.gbps is not None]
-        gbps = min(speeds) if speeds and link in self.cables else None
+        speed = gbps(*self.sides(link)) if link in self.cables else None
         names = (one.interface if one else "", other.interface if other else "")
-        return LinkStatus(link, state, text, person, gbps, names, verbs_only=verbs_only)
+        return LinkStatus(link, state, text, person, speed, names, verbs_only=verbs_only)
 
 
 # --- what is wrong -----------------------------------------------------------------------------------
@@ -138,9 +146,10 @@ class _ObservedCables:
 class _LinkCheck:
     """Check all declared links at once: a cable in the wrong port is missing elsewhere."""
 
-    def __init__(self, seen: _ObservedCables, declared: set[Link]) -> None:
+    def __init__(self, seen: _ObservedCables, declared: set[Link], allowed: set[Link]) -> None:
         self._seen = seen
         self._declared = declared
+        self._allowed = allowed
         self._declared_ends = {end for link in declared for end in link}
         self._strays = set(seen.cables - declared)
         self.found: dict[Link, LinkStatus] = {}
@@ -187,35 +196,58 @@ class _LinkCheck:
             return status(
                 link, LinkState.DOWN, text, f"reseat the cable from {one} to {other}, or replace it"
             )
+        sides = self._seen.sides(link)
+        path, speed, dock = rdma_path(*sides), gbps(*sides), ", ".join(docks(*sides))
+        if path is not RdmaPath.DIRECT and not (path in UNTESTED and link in self._allowed):
+            return self._refused(link, path, speed, dock)
         without = next((end for end in link if self._verbs_down(end)), None)
         if without:
             text = f"the link from {one} to {other} has no RDMA: its port at {without} is down"
             steps = OTHER_PORT.format(port=without, peer=self._seen.peers[without])
             steps += "; after a move, correct the link in its Fabric"
             return status(link, LinkState.DOWN, text, steps, verbs_only=True)
-        gbps = status(link, LinkState.CONNECTED).gbps
-        if gbps is None:
+        if speed is None:
             text = f"the speed of the cable from {one} to {other} is not known"
             return status(link, LinkState.UNKNOWN, text)
-        if gbps < detectors.LINK_GBPS_MIN:
-            text = f"the link from {one} to {other} has {gbps} Gb/s, and RDMA needs {detectors.LINK_GBPS_MIN}"
-            steps = (
-                f"join {one} and {other} by a Thunderbolt 5 cable; a machine with Thunderbolt 4 has no RDMA"
-            )
-            return status(link, LinkState.TOO_SLOW, text, steps, verbs_only=True)
-        return status(link, LinkState.CONNECTED)
+        if path is RdmaPath.DIRECT:
+            return status(link, LinkState.CONNECTED)
+        text = f"through a dock, not tested: {dock}" if dock else f"slow, not tested: {speed} Gb/s"
+        return status(link, LinkState.UNTESTED, f"{text} between {one} and {other}")
+
+    def _refused(self, link: Link, path: RdmaPath, speed: int | None, dock: str) -> LinkStatus:
+        """Judge a cable that is where it belongs, and over which no group uses RDMA."""
+        one, other = link
+        if dock:
+            state, text = LinkState.THROUGH_DOCK, f"{one} and {other} are joined through {dock}"
+            steps = f"join {one} and {other} by one Thunderbolt 5 cable, without {dock} between"
+            never = f"with less than {THUNDERBOLT5_GBPS} Gb/s at an end, and RDMA needs that at both"
+        else:
+            state, text = LinkState.TOO_SLOW, f"the link from {one} to {other} has {speed} Gb/s"
+            steps = f"join {one} and {other} by a Thunderbolt 5 cable"
+            never = f"and RDMA needs {THUNDERBOLT5_GBPS}"
+        if path in UNTESTED:
+            text += ": not tested" if dock else ": slow, not tested"
+            steps += "; or, to try RDMA as it is, add the link to spec.allowUntested of its Fabric"
+        else:
+            text += f", {never}"
+            steps += "" if dock else "; a machine with Thunderbolt 4 has no RDMA"
+        return self._seen.status(link, state, text, steps, verbs_only=True)
 
     def _verbs_down(self, end: End) -> bool:
         here, there = (self._seen.world.node(NodeName(each.node)) for each in (end, self._seen.peers[end]))
         return detectors.verbs_down(here, there, self._seen.ports[end])
 
     def _docked(self, link: Link) -> LinkStatus | None:
-        docks = [dock for end in link if (port := self._seen.ports.get(end)) for dock in port.through]
-        ends = [self._seen.ports.get(end) for end in link]
-        if not docks or not all(port and port.connected for port in ends) or any(map(self._seen.at, link)):
+        """Judge two ends that lead to something, one of them to a dock, and that do not name each other."""
+        sides = self._seen.sides(link)
+        dock = ", ".join(docks(*sides))
+        whole = len(sides) == 2 and all(port.connected for _, port in sides)
+        if not dock or not whole or any(map(self._seen.at, link)):
             return None
-        text = f"{link.one} and {link.other} are joined through {docks[0]}, if at all: no RDMA passes a dock"
-        steps = f"join {link.one} and {link.other} by one Thunderbolt 5 cable, without {docks[0]} between"
+        text = (
+            f"{link.one} and {link.other} are joined through {dock}, if at all: they do not name each other"
+        )
+        steps = f"join {link.one} and {link.other} by one Thunderbolt 5 cable, without {dock} between"
         return self._seen.status(link, LinkState.THROUGH_DOCK, text, steps, verbs_only=True)
 
     # --- not joined -----------------------------------------------------------------------------

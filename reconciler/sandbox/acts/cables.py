@@ -46,6 +46,25 @@ def slow(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Resu
     return Result(after, f"the cable at {shown(end)} has {cable.gbps} Gb/s")
 
 
+def slow_rdma(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    if undo:
+        return slow(world, words, moment, undo)
+    end = read_end(words[0])
+    after = changes.slow_rdma(world, end)
+    return Result(after, f"the cable at {shown(end)} has 40 Gb/s, and RDMA works over it")
+
+
+def hub(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    end = read_end(words[0])
+    after = changes.hub(world, end, "" if undo else changes.HUB)
+    return Result(
+        after,
+        f"the cable at {shown(end)} goes through no hub"
+        if undo
+        else f"the cable at {shown(end)} goes through a {changes.HUB}, which {end[0]} alone reports",
+    )
+
+
 def dock(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     end = read_end(words[0])
     after = changes.dock(world, end, "" if undo else changes.DOCK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from reconciler.sandbox.world.state import DOMAINS_MAX, TB4_GBPS, End, Machine, Port
+from reconciler.sandbox.world.state import DOMAINS_MAX, TB4_GBPS, TB5_GBPS, End, Machine, Port
 
 from .call import ToolCall, ToolOutput, refused
 
@@ -124,8 +124,10 @@ def _bus(call: ToolCall, port: Port) -> dict[str, Any]:
     if connected:
         assert cable is not None
         assert peer is not None
-        there = _peer(call, peer, bool(cable.dock))
-        bus["_items"] = [_dock(cable.dock, cable.gbps, there) if cable.dock else there]
+        below = _peer(call, peer, cable.named)
+        for name in cable.docks(end):
+            below = _dock(name, cable.gbps, below)
+        bus["_items"] = [below]
     bus["device_name_key"] = call.machine.product
     if connected or call.machine.version.startswith("27"):  # others report none for an idle port
         bus["domain_uuid_key"] = port.domain
@@ -153,7 +155,7 @@ def _tag(speed: str, connected: bool) -> dict[str, Any]:
     }
 
 
-def _peer(call: ToolCall, end: End, behind_dock: bool) -> dict[str, Any]:
+def _peer(call: ToolCall, end: End, named: bool) -> dict[str, Any]:
     machine = call.world.machine(end[0])
     port = machine.port(end[1])
     item: dict[str, Any] = {
@@ -161,7 +163,7 @@ def _peer(call: ToolCall, end: End, behind_dock: bool) -> dict[str, Any]:
         "device_id_key": "0xA",
         "device_name_key": machine.model,
     }
-    if not behind_dock:
+    if named:
         item["domain_uuid_key"] = port.domain
     services = [_service("service_ip", 1)]
     if _offers_rdma(machine, port):
@@ -180,6 +182,7 @@ def _service(name: str, protocol: int) -> dict[str, Any]:
 def _dock(name: str, gbps: int, below: dict[str, Any]) -> dict[str, Any]:
     tag = _tag(f"{gbps} Gb/s", True)
     return {
-        "_items": [below], "_name": name, "device_name_key": name, "mode_key": "thunderbolt_three",
+        "_items": [below], "_name": name, "device_name_key": name,
+        "mode_key": "usb_four_v2" if gbps >= TB5_GBPS else "thunderbolt_three",
         "receptacle_2_tag": tag, "receptacle_upstream_ambiguous_tag": tag,
     }  # fmt: skip

@@ -31,7 +31,8 @@ from .state import (
 
 POOL = "10.77.0.0/16"
 """Addresses for cables of which no manifest says what they are to have."""
-DOCK = "ThunderBay Flex 8"
+DOCK, HUB = "ThunderBay Flex 8", "iVANKY Fusiondock Ultra"
+"""A Thunderbolt 3 dock, and a Thunderbolt 5 hub."""
 LEAK_BYTES = 64 * 2**30
 BOOT_SECONDS = 8.0
 """Time of a restart until SSH answers again."""
@@ -100,12 +101,25 @@ def swap(world: World, a: End, b: End) -> World:
 def slow(world: World, end: End, slowly: bool = True) -> World:
     """Replace this cable by a Thunderbolt 4 cable, or by one that is as fast as both machines."""
     fast = all(world.port(each).thunderbolt5 for each in _cable(world, end).ends)
-    return _with_cable(world, end, gbps=TB5_GBPS if fast and not slowly else TB4_GBPS)
+    return _with_cable(world, end, gbps=TB5_GBPS if fast and not slowly else TB4_GBPS, slow_rdma=False)
+
+
+def slow_rdma(world: World, end: End) -> World:
+    """Replace this cable by a Thunderbolt 4 cable, over which RDMA works nevertheless."""
+    for each in _cable(world, end).ends:
+        if not world.port(each).thunderbolt5:
+            raise Invalid(f"{shown(each)} has no Thunderbolt 5, and so no RDMA")
+    return _with_cable(slow(world, end), end, slow_rdma=True)
 
 
 def dock(world: World, end: End, name: str = DOCK) -> World:
     """Put a dock in between, or remove it if the name is empty."""
-    return _with_cable(slow(world, end, bool(name)), end, dock=name)
+    return _with_cable(slow(world, end, bool(name)), end, dock=name, dock_seen_by=None)
+
+
+def hub(world: World, end: End, name: str = HUB) -> World:
+    """Put a Thunderbolt 5 hub in between, which this end alone reports, or remove it if the name is empty."""
+    return _with_cable(world, end, dock=name, dock_seen_by=end if name else None)
 
 
 # --- settings of machines ---

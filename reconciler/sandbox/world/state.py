@@ -211,6 +211,10 @@ class Cable:
     gbps: int = TB5_GBPS
     dock: str = ""
     """Name of a dock that it goes through; empty for none."""
+    dock_seen_by: End | None = None
+    """The only end that reports the dock, and to which its other end is known; None if both report it."""
+    slow_rdma: bool = False
+    """True if RDMA works over it although it is slow."""
     plugged: bool = True
     """False if it is out of both receptacles; it is remembered, so that it can be plugged in again."""
 
@@ -220,7 +224,16 @@ class Cable:
 
     @property
     def carries_rdma(self) -> bool:
-        return self.plugged and not self.dock and self.gbps >= TB5_GBPS
+        return self.plugged and (self.gbps >= TB5_GBPS or self.slow_rdma)
+
+    def docks(self, end: End) -> tuple[str, ...]:
+        """Return the docks that this end reports."""
+        return (self.dock,) if self.dock and self.dock_seen_by in (None, end) else ()
+
+    @property
+    def named(self) -> bool:
+        """Return whether each end reports the domain of the other."""
+        return not self.dock or self.dock_seen_by is not None
 
     def other(self, end: End) -> End:
         return self.b if end == self.a else self.a

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from reconciler.state.identity import NodeName
 
+THUNDERBOLT5_GBPS = 80
+"""The speed of a Thunderbolt 5 link; some have 120 in one direction."""
+
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
@@ -43,6 +46,8 @@ class PortFacts:
     """Docks and hubs between here and there; without a machine, the connected devices."""
     peer_model: str = ""
     """The model of the machine at the other end, such as ``Mac16,5``; empty if unknown."""
+    ceiling_gbps: int | None = None
+    """The highest speed of the receptacle, which macOS tells of one without a cable."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -144,6 +149,13 @@ class MachineFacts:
     """Part of the time in which its GPU works, from 0 to 1."""
     unknown: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """Probes without a result, with the reason, for people."""
+
+    @property
+    def thunderbolt5(self) -> bool | None:
+        """Return whether any of its receptacles is known to have Thunderbolt 5; None if that is unknown."""
+        ceilings = [port.ceiling_gbps for port in self.ports if port.ceiling_gbps is not None]
+        seen = [*ceilings, *(port.gbps for port in self.ports if port.gbps is not None)]
+        return max(seen) >= THUNDERBOLT5_GBPS or (False if ceilings else None) if seen else None
 
     @property
     def gpu_bytes(self) -> int | None:

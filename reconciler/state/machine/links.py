@@ -22,12 +22,14 @@ class LinkState(Enum):
     """Two cables, each of which has an end of the other."""
     THROUGH_DOCK = "ThroughDock"
     TOO_SLOW = "TooSlow"
+    UNTESTED = "Untested"
+    """Slow, or through a dock, and allowed by its Fabric."""
     DOWN = "Down"
     UNDECLARED = "Undeclared"
     """The cable is connected, but no Fabric declares it."""
 
 
-HARMLESS = (LinkState.CONNECTED, LinkState.UNKNOWN, LinkState.UNDECLARED)
+HARMLESS = (LinkState.CONNECTED, LinkState.UNTESTED, LinkState.UNKNOWN, LinkState.UNDECLARED)
 """States of a cable that hinder no group."""
 
 

@@ -14,7 +14,7 @@ from reconciler.cli.commands.write.fabric import cabling
 from reconciler.planning.transport import link_check as planning
 from reconciler.resources import End, link_between
 from reconciler.state import FaultClass, MachineFacts, NodeName, PortFacts
-from reconciler.state.machine.links import LinkState, LinkStatus
+from reconciler.state.machine.links import HARMLESS, LinkState, LinkStatus
 from reconciler.status import machine
 from reconciler.status.fabric import readiness
 from tests.machines import joined
@@ -85,6 +85,9 @@ def test_a_mesh_as_it_is_declared_has_nothing_to_tell() -> None:
 
 
 ONE = (("studio-1/1", "studio-2/1"),)
+SLOW = {"studio-1/1": {"gbps": 40}, "studio-2/1": {"gbps": 40}}
+FIVE = {"studio-1/2": {"ceiling_gbps": 120}, "studio-2/2": {"ceiling_gbps": 120}}
+"""A port without a cable of each of two Macs with Thunderbolt 5."""
 CASES: dict[str, tuple[Cables, Cables, dict[str, Any], LinkState, str, str]] = {
     # name: declared, there, what else is so at an end, state, what is told, what to do
     "nothing is plugged in": (
@@ -139,7 +142,7 @@ CASES: dict[str, tuple[Cables, Cables, dict[str, Any], LinkState, str, str]] = {
         "move the plug at studio-3/2 to studio-2/1",
     ),
     "Thunderbolt 4": (
-        ONE, ONE, {"studio-1/1": {"gbps": 40}, "studio-2/1": {"gbps": 40}}, LinkState.TOO_SLOW,
+        ONE, ONE, {**SLOW, "studio-2/2": {"ceiling_gbps": 40}}, LinkState.TOO_SLOW,
         "the link from studio-1/1 to studio-2/1 has 40 Gb/s, and RDMA needs 80",
         "join studio-1/1 and studio-2/1 by a Thunderbolt 5 cable; a machine with Thunderbolt 4 has no RDMA",
     ),
@@ -147,15 +150,34 @@ CASES: dict[str, tuple[Cables, Cables, dict[str, Any], LinkState, str, str]] = {
         ONE, (),
         {"studio-1/1": {"connected": True, "through": ("ThunderBay Flex 8",)}, "studio-2/1": {"connected": True}},
         LinkState.THROUGH_DOCK,
-        "studio-1/1 and studio-2/1 are joined through ThunderBay Flex 8, if at all: no RDMA passes a dock",
+        "studio-1/1 and studio-2/1 are joined through ThunderBay Flex 8, if at all: they do not name each other",
+        "join studio-1/1 and studio-2/1 by one Thunderbolt 5 cable, without ThunderBay Flex 8 between",
+    ),
+    "a dock at the other end alone": (
+        ONE, (),
+        {"studio-2/1": {"connected": True, "through": ("ThunderBay Flex 8",)}, "studio-1/1": {"connected": True}},
+        LinkState.THROUGH_DOCK,
+        "studio-1/1 and studio-2/1 are joined through ThunderBay Flex 8, if at all: they do not name each other",
         "join studio-1/1 and studio-2/1 by one Thunderbolt 5 cable, without ThunderBay Flex 8 between",
     ),
     "a dock through which each end names the other": (
-        ONE, ONE,
-        {"studio-1/1": {"through": ("ThunderBay Flex 8",)}, "studio-2/1": {"through": ("ThunderBay Flex 8",)}},
+        ONE, ONE, {"studio-1/1": {"through": ("a hub",)}, "studio-2/1": {"through": ("a hub",)}},
         LinkState.THROUGH_DOCK,
-        "studio-1/1 and studio-2/1 are joined through ThunderBay Flex 8, if at all: no RDMA passes a dock",
-        "join studio-1/1 and studio-2/1 by one Thunderbolt 5 cable, without ThunderBay Flex 8 between",
+        "studio-1/1 and studio-2/1 are joined through a hub: not tested",
+        "join studio-1/1 and studio-2/1 by one Thunderbolt 5 cable, without a hub between; or, to try RDMA as it is, add"
+        " the link to spec.allowUntested of its Fabric",
+    ),
+    "a slow dock that the other end alone reports": (
+        ONE, ONE, {"studio-2/1": {"through": ("a hub",), "gbps": 40}}, LinkState.THROUGH_DOCK,
+        "studio-1/1 and studio-2/1 are joined through a hub, with less than 80 Gb/s at an end, and RDMA needs that at"
+        " both",
+        "join studio-1/1 and studio-2/1 by one Thunderbolt 5 cable, without a hub between",
+    ),
+    "40 Gb/s between Macs with Thunderbolt 5": (
+        ONE, ONE, {**SLOW, **FIVE}, LinkState.TOO_SLOW,
+        "the link from studio-1/1 to studio-2/1 has 40 Gb/s: slow, not tested",
+        "join studio-1/1 and studio-2/1 by a Thunderbolt 5 cable; or, to try RDMA as it is, add the link to"
+        " spec.allowUntested of its Fabric",
     ),
     "an interface that is not active": (
         ONE, ONE, {"studio-2/1": {"active": False}}, LinkState.DOWN,
@@ -190,6 +212,46 @@ def test_what_is_told_of_a_cable(name: str) -> None:
     base: Cables = () if declared else (("studio-1/4", "studio-2/4"),)
     (sight,) = faults(cluster((*declared, *base), (*cables, *base), also))
     assert (sight.state, sight.text, sight.person) == (state, text, person)
+
+
+@pytest.mark.parametrize(
+    ("also", "state", "text"),
+    [
+        ({**SLOW, **FIVE}, LinkState.UNTESTED, "slow, not tested: 40 Gb/s between studio-1/1 and studio-2/1"),
+        (
+            {"studio-2/1": {"through": ("a hub",)}},
+            LinkState.UNTESTED,
+            "through a dock, not tested: a hub between studio-1/1 and studio-2/1",
+        ),
+        ({}, LinkState.CONNECTED, ""),
+        (SLOW, LinkState.TOO_SLOW, "the link from studio-1/1 to studio-2/1 has 40 Gb/s, and RDMA needs 80"),
+        (
+            {**SLOW, **FIVE, "studio-1/1": {"gbps": 20}},
+            LinkState.TOO_SLOW,
+            "the link from studio-1/1 to studio-2/1 has 20 Gb/s, and RDMA needs 80",
+        ),
+        (
+            {**FIVE, "studio-2/1": {"through": ("a hub",), "gbps": 40}},
+            LinkState.THROUGH_DOCK,
+            "studio-1/1 and studio-2/1 are joined through a hub, with less than 80 Gb/s at an end, and RDMA needs that at"
+            " both",
+        ),
+        (
+            {**SLOW, **FIVE, "studio-1/1": {"gbps": 40, "verbs_up": False}},
+            LinkState.DOWN,
+            "the link from studio-1/1 to studio-2/1 has no RDMA: its port at studio-1/1 is down",
+        ),
+    ],
+    ids=["slow", "docked", "tested", "Thunderbolt 4", "slower", "docked slowly", "down"],
+)
+def test_a_fabric_allows_what_is_not_tested_and_nothing_else(
+    also: dict[str, Any], state: LinkState, text: str
+) -> None:
+    world = cluster(ONE, ONE, also)
+    world.manifests[4] = fabric("studios", *ONE, untested=ONE)
+    (sight,) = compared(world)
+    assert (sight.state, sight.text) == (state, text)
+    assert ready(world)[0] is (state in HARMLESS)
 
 
 def test_crossed_cables_are_told_as_a_swap_with_the_two_plugs_to_exchange() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.errors import InvalidManifests
-from reconciler.source.editing import apply_documents, delete_objects
+from reconciler.source.editing import apply_documents, delete_objects, delete_with_links
 from reconciler.source.yaml.documents import load
 
 NODES = "".join(
@@ -84,3 +84,13 @@ def test_the_pools_of_two_fabrics_are_apart() -> None:
         'b.yaml:5:22: spec.addressing.pool: 10.77.8.0/24 overlaps 10.77.0.0/16 of Fabric "left", at a.yaml:1:'
         " two machines would get one address"
     ]
+
+
+def test_a_node_that_goes_with_its_links_leaves_none_that_may_be_untested() -> None:
+    written = fabric("studios", "studio-1/3, studio-2/3", "studio-1/4, studio-3/3").decode()
+    allowed = "  allowUntested: [[studio-1/3, studio-2/3], [studio-3/3, studio-1/4]]\n"
+    files = {"fabric.yaml": (written + allowed).encode(), "nodes.yaml": NODES}
+    after = delete_with_links(files, [("Node", "studio-2")]).applied_to(files)
+    text = after["fabric.yaml"].decode()
+    assert "studio-2" not in text
+    assert text.count("studio-1/4") == text.count("studio-3/3") == 2

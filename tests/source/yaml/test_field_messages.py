@@ -384,6 +384,10 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         FABRIC, "[a/4, c/3]", "[a/3, c/3]",
         "6:3: spec: links 1 and 2 both end at a/3, but a receptacle takes one cable",
     ),
+    "an untested link that is none": (
+        FABRIC, "[a/4, c/3]", "[a/4, c/3]\n  allowUntested:\n    - [c/3, a/5]",
+        "6:3: spec: allowUntested has [a/5, c/3], which is not one of links: add it there, or remove it",
+    ),
     "a pool that is no network": (
         FABRIC, "10.77.0.0/16", "ten",
         '7:11: spec.addressing.pool: expected an IPv4 network such as "10.77.0.0/16", got "ten" (a string)',

@@ -14,10 +14,10 @@ from reconciler.cli.output.kind_columns import state as summary_of
 from reconciler.cli.output.table_layout import WIDTH, fold, lines, table, terminal_width
 from reconciler.wire.objects import Fabric, Link
 
-CONNECTED, UNDECLARED, UNKNOWN = "Connected", "Undeclared", "Unknown"
-COLOURS = {CONNECTED: "green", UNDECLARED: "yellow", UNKNOWN: "yellow"}
+CONNECTED, UNTESTED, UNDECLARED, UNKNOWN = "Connected", "Untested", "Undeclared", "Unknown"
+COLOURS = {CONNECTED: "green", UNTESTED: "yellow", UNDECLARED: "yellow", UNKNOWN: "yellow"}
 """Colours of the states that are not faults; faults are red."""
-THERE = (CONNECTED, UNDECLARED, "TooSlow", "Down")
+THERE = (CONNECTED, UNTESTED, UNDECLARED, "TooSlow", "Down")
 """States of a cable that joins two ends."""
 _LANE_MIN = 6
 _MARGIN = 2
@@ -117,11 +117,13 @@ def drawing(item: Fabric, wide: bool, width: int) -> Iterator[tuple[str, str]]:
 
 def _heading(item: Fabric, cables: Sequence[Cable]) -> str:
     declared = [cable for cable in cables if cable.state != UNDECLARED]
-    connected = sum(cable.state == CONNECTED for cable in declared)
+    untested = sum(cable.state == UNTESTED for cable in declared)
+    connected = untested + sum(cable.state == CONNECTED for cable in declared)
     if not item["status"].get("links") and declared:
         return summary_of(item)
     strangers = len(cables) - len(declared)
-    more = f", and {strangers} undeclared" if strangers else ""
+    more = f", {untested} of them not tested" if untested else ""
+    more += f", and {strangers} undeclared" if strangers else ""
     return f"{connected} of {len(declared)} links are connected{more}"
 
 

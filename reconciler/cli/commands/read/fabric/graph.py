@@ -10,9 +10,9 @@ from html import escape
 from reconciler.cli.output.table_layout import fold
 from reconciler.wire.objects import Fabric
 
-from .drawing import CONNECTED, THERE, UNDECLARED, UNKNOWN, Cable, cables_of, nodes_of
+from .drawing import CONNECTED, THERE, UNDECLARED, UNKNOWN, UNTESTED, Cable, cables_of, nodes_of
 
-_COLOURS = {CONNECTED: "#1a7f37", UNDECLARED: "#9a6700", UNKNOWN: "#57606a"}
+_COLOURS = {CONNECTED: "#1a7f37", UNTESTED: "#9a6700", UNDECLARED: "#9a6700", UNKNOWN: "#57606a"}
 _FAULT = "#cf222e"
 _NODE_WIDTH, _NODE_HEIGHT = 150, 44
 _LINE_HEIGHT = 20
