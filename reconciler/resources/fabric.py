@@ -123,7 +123,7 @@ class FabricSpec(Strict):
     """The cables. Each is a pair of `node/receptacle`, such as `[studio-1/3, studio-2/3]`, with the receptacles as
     macOS numbers them."""
     allow_untested: Annotated[tuple[Ends, ...], Field(max_length=LINKS_MAX)] = ()
-    """Those of `links` that may carry RDMA although nobody has tested that: cables with 40 Gb/s between Macs with
+    """Those of `links` that may carry RDMA although this project has not tested that: cables with 40 Gb/s between Macs with
     Thunderbolt 5, and cables through a dock or a hub with 80 Gb/s at both ends. By default RDMA is refused there."""
 
     @property

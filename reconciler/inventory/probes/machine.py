@@ -9,7 +9,7 @@ fact                    probe
 ``rdma_enabled``        ``rdma_ctl status``, else ``nvram rdma-enable``
 ``ports``               ``system_profiler`` (receptacle, connected, domains, speed), ``networksetup``
                         (interface), ``ifconfig`` (active, bridged, addresses), ``ibv_devices`` and
-                        ``ibv_devinfo`` (device, port up, mapped GID and its index)
+                        ``ibv_devinfo`` (device, port up, speed, mapped GID and its index)
 ``ports_named``         ``networksetup`` beside ``system_profiler``
 ``verbs_answer``        whether ``ibv_devices`` and ``ibv_devinfo`` came back
 ``protection_domains``  ``ioclasscount``, while no rank of ours lives there
@@ -227,7 +227,7 @@ def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str
         interface,
         device,
         connected=receptacle.connected,
-        gbps=receptacle.gbps,
+        gbps=_gbps(receptacle, verbs_port),
         active=seen.active if seen else None,
         verbs_up=verbs_port.up if verbs_port else None,
         bridged=_bridged(readings, interface) if seen else None,
@@ -241,6 +241,12 @@ def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str
         peer_model=receptacle.peer.model if receptacle.peer else "",
         ceiling_gbps=receptacle.ceiling_gbps,
     )
+
+
+def _gbps(receptacle: thunderbolt.Receptacle, port: verbs.VerbsPort | None) -> int | None:
+    """Return the lower of the speeds that macOS and the RDMA driver report of a cable."""
+    found = (receptacle.gbps, port.gbps if port and receptacle.connected else None)
+    return min((speed for speed in found if speed is not None), default=None)
 
 
 def _has_device(readings: Readings, device: str) -> bool:

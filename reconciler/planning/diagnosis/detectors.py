@@ -97,9 +97,7 @@ def slow_link(evidence: Evidence) -> Detection | None:
             path, ends = _path(evidence, node, port)
             where, dock, speed = f"{node.name}/{port.receptacle}", ", ".join(docks(*ends)), gbps(*ends)
             text = f"goes through {dock}" if dock else f"has {speed} Gb/s"
-            more = (
-                ", not tested: see spec.allowUntested of its Fabric" if path in UNTESTED else ""
-            )
+            more = ", not tested: see spec.allowUntested of its Fabric" if path in UNTESTED else ""
             return Detection(f"the link at {where} {text}{more}", (node.name,), where)
     return None
 

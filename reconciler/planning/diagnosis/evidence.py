@@ -44,7 +44,7 @@ class Evidence:
     ring: bool = False
     """True if only neighbours in the order of ranks are joined, and the last with the first; else all with all."""
     untested: frozenset[End] = frozenset()
-    """Ends of links that may carry RDMA although nobody has tested their path."""
+    """Ends of links that may carry RDMA although this project has not tested their path."""
 
     def machines(self) -> list[tuple[NodeName, MachineFacts]]:
         return [(node.name, node.facts) for node in self.nodes]

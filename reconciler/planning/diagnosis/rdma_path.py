@@ -1,4 +1,4 @@
-"""The path of RDMA over one cable: whether anybody has tested one like it, by what both ends report."""
+"""The path of RDMA over one cable: whether this project has tested one like it, by what both ends report."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def gbps(*ends: tuple[MachineFacts, PortFacts]) -> int | None:
 
 
 def allowed_ends(desired: Desired) -> frozenset[End]:
-    """Return the ends of all links that may carry RDMA although nobody has tested their path."""
+    """Return the ends of all links that may carry RDMA although this project has not tested their path."""
     return frozenset(
         end for fabric in desired.fabrics.values() for link in fabric.spec.untested for end in link
     )

@@ -85,9 +85,17 @@ def _verbose(call: ToolCall, port: Port, device: str) -> str:
         f"\tmax_mr_size:\t\t\t0xfa0000\n\tmax_qp:\t\t\t\t{DOMAINS_MAX}\n\tmax_pd:\t\t\t\t{DOMAINS_MAX}\n"
         "\tatomic_cap:\t\t\tATOMIC_NONE (0)\n\tnum_comp_vectors:\t\t1\n\t\tport:\t1\n"
         f"\t\t\tstate:\t\t\t{_state(call, port)}\n\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tlink_layer:\t\tThunderbolt\n"
-        "\t\t\tgid_tbl_len:\t\t1024\n\t\t\tactive_width:\t\t8X (4)\n\t\t\tactive_speed:\t\t10.0 Gbps (4)\n"
-        + table
+        f"\t\t\tgid_tbl_len:\t\t1024\n\t\t\tactive_width:\t\t{_width(call, port)}\n"
+        "\t\t\tactive_speed:\t\t10.0 Gbps (4)\n" + table
     )
+
+
+def _width(call: ToolCall, port: Port) -> str:
+    """Return the number of lanes; that of a fast cable also for a port that is down."""
+    end = (call.name, port.receptacle)
+    cable = call.world.link_of(end)
+    slow = cable is not None and cable.gbps < TB5_GBPS and call.world.is_verbs_up(end, call.now)
+    return "4X (2)" if slow else "8X (4)"
 
 
 def _state(call: ToolCall, port: Port) -> str:

@@ -24,7 +24,7 @@ class PortFacts:
     peer: tuple[NodeName, int] | None = None
     """Node and receptacle at the other end, where both are known."""
     gbps: int | None = None
-    """The link's speed: 80 and 120 are Thunderbolt 5, 40 is Thunderbolt 4."""
+    """The link's speed, the lower of those that macOS and the RDMA driver report: 80 and 120 are Thunderbolt 5."""
     active: bool | None = None
     verbs_up: bool | None = None
     """True if the device's port is ``PORT_ACTIVE``."""

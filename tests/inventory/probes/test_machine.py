@@ -67,6 +67,25 @@ def test_a_port_is_found_by_its_receptacle_wherever_macos_has_put_its_interface(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("told", "of_driver", "connected", "gbps"),
+    [
+        (80, 40, True, 40),
+        (40, 80, True, 40),
+        (None, 80, True, 80),
+        (80, None, True, 80),
+        (None, 80, False, None),
+        (None, None, True, None),
+    ],
+)
+def test_the_lower_of_the_speeds_that_macos_and_the_driver_tell_counts(
+    told: int | None, of_driver: int | None, connected: bool, gbps: int | None
+) -> None:
+    receptacle = (thunderbolt.RECEPTACLES, (thunderbolt.Receptacle(2, "D", connected, told),))
+    port = (verbs.VERBS_PORTS, (verbs.VerbsPort("rdma_en6", True, gbps=of_driver),))
+    assert the_port(receptacle, NAMES, port).gbps == gbps
+
+
 def test_two_ports_of_one_name_cost_only_that_name() -> None:
     two = (network.HardwarePort("USB 10/100 LAN", "en8"), network.HardwarePort("USB 10/100 LAN", "en9"))
     assert the_port((NAMES[0], (*two, *NAMES[1]))).interface == "en6"
