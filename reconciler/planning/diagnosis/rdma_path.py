@@ -14,7 +14,7 @@ _SLOW_GBPS_MIN = 40
 
 
 class RdmaPath(Enum):
-    """What both ends of a cable say of it. An unknown speed is left to others."""
+    """The path, with the reason why it may not work. An unknown speed is left to others."""
 
     DIRECT = "direct"
     SLOW = "slow"
