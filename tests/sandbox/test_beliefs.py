@@ -57,7 +57,9 @@ def judge(world: World, allowed: bool) -> Judged:
     seen = cluster.seen()
     members: Placed = (NodeName(A), NodeName(B))
     link = link_check.compare(seen)["minis"][0]
-    return Judged(link.state, fallback.obstacle(seen, ReplicaId(DeploymentName("tiny"), 0), fallback.MESH, members))
+    return Judged(
+        link.state, fallback.obstacle(seen, ReplicaId(DeploymentName("tiny"), 0), fallback.MESH, members)
+    )
 
 
 def full_of_slow_cables() -> World:

@@ -16,7 +16,7 @@ from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
 from reconciler.wire.launch import ExitCode
 
 from .evidence import IDLE_DECAY_SECONDS, Detection, Evidence, opposite, towards
-from .rdma_path import UNTESTED, RdmaPath, docks, gbps, rdma_path
+from .rdma_path import UNTESTED, RdmaPath, Side, docks, gbps, rdma_path
 
 MACOS_MIN = (26, 2)
 """The first macOS with RDMA over Thunderbolt."""
@@ -94,39 +94,37 @@ def slow_link(evidence: Evidence) -> Detection | None:
     allows."""
     for node, port in _ports(evidence):
         if unusual(port) and _refused(evidence, node, port):
-            path, ends = _path(evidence, node, port)
-            where, dock, speed = f"{node.name}/{port.receptacle}", ", ".join(docks(*ends)), gbps(*ends)
-            text = f"goes through {dock}" if dock else f"has {speed} Gb/s"
-            more = ", not tested: see spec.allowUntested of its Fabric" if path in UNTESTED else ""
-            return Detection(f"the link at {where} {text}{more}", (node.name,), where)
+            ends = _ends(evidence, node, port)
+            where, dock = f"{node.name}/{port.receptacle}", ", ".join(docks(*ends))
+            text = f"goes through {dock}" if dock else f"has {gbps(*ends)} Gb/s"
+            if rdma_path(*ends) in UNTESTED:
+                text += ", not tested: see spec.allowUntested of its Fabric"
+            return Detection(f"the link at {where} {text}", (node.name,), where)
     return None
 
 
 def unusual(port: PortFacts) -> bool:
     """Return whether a link is up, and slower than those that were tested with RDMA, or leads through a dock."""
-    return bool(port.connected) and (
-        bool(port.through) or (port.gbps is not None and port.gbps < THUNDERBOLT5_GBPS)
-    )
-
-
-def _path(
-    evidence: Evidence, node: NodeObservation, port: PortFacts
-) -> tuple[RdmaPath, tuple[tuple[MachineFacts, PortFacts], ...]]:
-    """Return the path of RDMA from a port, with the known ends."""
-    there = next((other for other in evidence.nodes if port.peer and other.name == port.peer[0]), None)
-    end = (
-        next((e for e in there.facts.ports if port.peer and e.receptacle == port.peer[1]), None)
-        if there
-        else None
-    )
-    ends = ((node.facts, port), *(((there.facts, end),) if there and end else ()))
-    return rdma_path(*ends), ends
+    slow = port.gbps is not None and port.gbps < THUNDERBOLT5_GBPS
+    return bool(port.connected) and (slow or bool(port.through))
 
 
 def _refused(evidence: Evidence, node: NodeObservation, port: PortFacts) -> bool:
-    path, _ = _path(evidence, node, port)
+    """Return whether no RDMA may use the cable at a port."""
+    path = rdma_path(*_ends(evidence, node, port))
     allowed = path in UNTESTED and End(node.name, port.receptacle) in evidence.untested
     return path is not RdmaPath.DIRECT and not allowed
+
+
+def _ends(evidence: Evidence, node: NodeObservation, port: PortFacts) -> tuple[Side, ...]:
+    """Return both ends of the cable at a port, or this one, if the other is not in the evidence."""
+    there = (
+        (other.facts, end)
+        for other in evidence.nodes
+        for end in other.facts.ports
+        if port.peer == (other.name, end.receptacle)
+    )
+    return (node.facts, port), *there
 
 
 def rdma_disabled(evidence: Evidence) -> Detection | None:

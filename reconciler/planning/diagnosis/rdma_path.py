@@ -8,6 +8,8 @@ from reconciler.resources import End
 from reconciler.state import Desired, MachineFacts, PortFacts
 from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
 
+Side = tuple[MachineFacts, PortFacts]
+"""One end of a cable, with its machine."""
 _SLOW_GBPS_MIN = 40
 """RDMA was seen to work at this speed (github.com/zhaofengli/RDMAEnabler), and to crash (github.com/ml-explore/mlx issue
 4485). Slower links were never reported."""
@@ -31,7 +33,7 @@ UNTESTED = (RdmaPath.SLOW, RdmaPath.DOCKED)
 """Paths that a Fabric may allow."""
 
 
-def rdma_path(*ends: tuple[MachineFacts, PortFacts]) -> RdmaPath:
+def rdma_path(*ends: Side) -> RdmaPath:
     """Return the path of a cable, by both of its ends, or by the one that is known."""
     known = [port.gbps for _, port in ends if port.gbps is not None]
     slow, whole = bool(known) and min(known) < THUNDERBOLT5_GBPS, len(known) == 2
@@ -43,12 +45,12 @@ def rdma_path(*ends: tuple[MachineFacts, PortFacts]) -> RdmaPath:
     return RdmaPath.SLOW if whole and thunderbolt5 and min(known) >= _SLOW_GBPS_MIN else RdmaPath.TOO_SLOW
 
 
-def docks(*ends: tuple[MachineFacts, PortFacts]) -> tuple[str, ...]:
+def docks(*ends: Side) -> tuple[str, ...]:
     """Return the docks and hubs of a cable: one that a single end reports is there too."""
     return next((port.through for _, port in ends if port.through), ())
 
 
-def gbps(*ends: tuple[MachineFacts, PortFacts]) -> int | None:
+def gbps(*ends: Side) -> int | None:
     """Return the lowest speed that an end reports."""
     return min((port.gbps for _, port in ends if port.gbps is not None), default=None)
 

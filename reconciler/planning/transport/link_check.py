@@ -12,10 +12,10 @@ from functools import cached_property
 
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import detectors
-from reconciler.planning.diagnosis.rdma_path import UNTESTED, RdmaPath, docks, gbps, rdma_path
+from reconciler.planning.diagnosis.rdma_path import UNTESTED, RdmaPath, Side, docks, gbps, rdma_path
 from reconciler.planning.diagnosis.rules import OTHER_PORT
 from reconciler.resources import End, Fabric, Link, link_between
-from reconciler.state import MachineFacts, NodeName, PortFacts
+from reconciler.state import NodeName, PortFacts
 from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
 from reconciler.state.machine.links import Cabling, LinkState, LinkStatus
 
@@ -93,7 +93,7 @@ class _ObservedCables:
         link = link_between(end, there) if there else None
         return link if link in self.cables else None
 
-    def sides(self, link: Link) -> tuple[tuple[MachineFacts, PortFacts], ...]:
+    def sides(self, link: Link) -> tuple[Side, ...]:
         """Return the ends of a link that are known, each with its machine."""
         return tuple(
             (self.world.node(NodeName(end.node)).facts, self.ports[end]) for end in link if end in self.ports
@@ -220,7 +220,7 @@ class _LinkCheck:
         if dock:
             state, text = LinkState.THROUGH_DOCK, f"{one} and {other} are joined through {dock}"
             steps = f"join {one} and {other} by one Thunderbolt 5 cable, without {dock} between"
-            never = f"with less than {THUNDERBOLT5_GBPS} Gb/s at an end, and RDMA needs that at both"
+            never = f"and RDMA needs {THUNDERBOLT5_GBPS} Gb/s at both ends"
         else:
             state, text = LinkState.TOO_SLOW, f"the link from {one} to {other} has {speed} Gb/s"
             steps = f"join {one} and {other} by a Thunderbolt 5 cable"
