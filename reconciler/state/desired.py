@@ -10,6 +10,7 @@ from functools import cached_property
 from reconciler.errors import few_names, on_one_line
 from reconciler.resources import (
     Access,
+    End,
     Fabric,
     Gateway,
     Job,
@@ -246,6 +247,13 @@ class Desired(Asked):
     def accesses(self) -> Mapping[NodeName, Access]:
         """Return the access to each node. It is read once, because every pass asks for each node several times."""
         return {name: node.spec.access for name, node in self.nodes.items()}
+
+    @cached_property
+    def untested_ends(self) -> frozenset[End]:
+        """Return the ends of all links that may carry RDMA although this project has not tested their path."""
+        return frozenset(
+            end for fabric in self.fabrics.values() for link in fabric.spec.untested for end in link
+        )
 
     @cached_property
     def spreads(self) -> frozenset[tuple[frozenset[tuple[str, str]], tuple[str, ...]]]:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from reconciler.resources import End
 from reconciler.state import NodeName, NodeObservation, PortFacts
 from reconciler.state.formed_under import Fact, Facts
 
@@ -35,6 +36,9 @@ def _of_node(world: World, name: NodeName, path: str) -> dict[Fact, str]:
     found = {Fact(what, name): value for what, value in _of_machine(node, path) if value}
     for port in node.facts.ports:
         found |= {Fact(what, name, port.receptacle): value for what, value in _of_port(port) if value}
+        if port.unusual:
+            allowed = End(name, port.receptacle) in world.desired.untested_ends
+            found[Fact("RDMA over it is allowed", name, port.receptacle)] = _answer(allowed)
     return found
 
 

@@ -12,7 +12,6 @@ from typing import Protocol
 from reconciler.engine import MLX
 from reconciler.resources import End
 from reconciler.state import Cause, Contact, MachineFacts, NodeName, NodeObservation, PortFacts
-from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
 from reconciler.wire.launch import ExitCode
 
 from .evidence import IDLE_DECAY_SECONDS, Detection, Evidence, opposite, towards
@@ -93,7 +92,7 @@ def slow_link(evidence: Evidence) -> Detection | None:
     """Detect a link that is slower than those that were tested with RDMA, or leads through a dock (C1), and that no Fabric
     allows."""
     for node, port in _ports(evidence):
-        if unusual(port) and _refused(evidence, node, port):
+        if port.unusual and _refused(evidence, node, port):
             ends = _ends(evidence, node, port)
             where, dock = f"{node.name}/{port.receptacle}", ", ".join(docks(*ends))
             text = f"goes through {dock}" if dock else f"has {gbps(*ends)} Gb/s"
@@ -101,12 +100,6 @@ def slow_link(evidence: Evidence) -> Detection | None:
                 text += ", not tested: see spec.allowUntested of its Fabric"
             return Detection(f"the link at {where} {text}", (node.name,), where)
     return None
-
-
-def unusual(port: PortFacts) -> bool:
-    """Return whether a link is up, and slower than those that were tested with RDMA, or leads through a dock."""
-    slow = port.gbps is not None and port.gbps < THUNDERBOLT5_GBPS
-    return bool(port.connected) and (slow or bool(port.through))
 
 
 def _refused(evidence: Evidence, node: NodeObservation, port: PortFacts) -> bool:

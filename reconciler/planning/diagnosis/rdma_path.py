@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from reconciler.resources import End
-from reconciler.state import Desired, MachineFacts, PortFacts
+from reconciler.state import MachineFacts, PortFacts
 from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
 
 Side = tuple[MachineFacts, PortFacts]
@@ -53,10 +52,3 @@ def docks(*ends: Side) -> tuple[str, ...]:
 def gbps(*ends: Side) -> int | None:
     """Return the lowest speed that an end reports."""
     return min((port.gbps for _, port in ends if port.gbps is not None), default=None)
-
-
-def allowed_ends(desired: Desired) -> frozenset[End]:
-    """Return the ends of all links that may carry RDMA although this project has not tested their path."""
-    return frozenset(
-        end for fabric in desired.fabrics.values() for link in fabric.spec.untested for end in link
-    )

@@ -11,7 +11,6 @@ from reconciler.planning.context.view import Formed, View
 from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Detection, Evidence, opposite
-from reconciler.planning.diagnosis.rdma_path import allowed_ends
 from reconciler.planning.diagnosis.rules import TABLE, Row
 from reconciler.planning.transport.fallback import CABLES, RINGS, VERBS, retried_at, used
 from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, Sign, TransportFailure, Trouble
@@ -120,8 +119,9 @@ def _observed_ends(world: World) -> Iterator[tuple[Pair, Seen]]:
     """Yield what the ends of cables show."""
     for pair in sorted(_pairs(world)):
         ends = (world.node(pair[0]), world.node(pair[1]))
-        allowed = world.desired.once(allowed_ends)
-        evidence = Evidence(ends, verbs=uses(world, VERBS, *pair), cables=True, untested=allowed)
+        evidence = Evidence(
+            ends, verbs=uses(world, VERBS, *pair), cables=True, untested=world.desired.untested_ends
+        )
         for row, detect in _ROWS:
             detection = detect(evidence)
             if detection is not None:
@@ -151,7 +151,7 @@ def _pairs(world: World) -> set[tuple[NodeName, NodeName]]:
         for port in world.node(name).facts.ports
         if port.peer and port.peer[0] in nodes and not _moved(world, name, port, port.peer)
         if False in (port.connected, port.active, port.verbs_up)
-        or detectors.unusual(port)
+        or port.unusual
         or _alone(world, name, port, port.peer)
     }
 

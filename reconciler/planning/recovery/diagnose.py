@@ -13,7 +13,6 @@ from reconciler.planning.context.job_losses import node_losses
 from reconciler.planning.context.view import Formed, View, Wanted
 from reconciler.planning.diagnosis import rules
 from reconciler.planning.diagnosis.evidence import Detection, Evidence, restarted
-from reconciler.planning.diagnosis.rdma_path import allowed_ends
 from reconciler.planning.diagnosis.rules import History, Remedy, Row, explain
 from reconciler.planning.nodes import quarantine, repair
 from reconciler.planning.transport import fallback
@@ -247,7 +246,7 @@ def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
         returning=frozenset(back),
         unkillable=tuple(dict.fromkeys(rank.node for rank in view.current.values() if rank.unkillable)),
         local=frozenset(n for n in record.members if world.access(n).ssh is None),
-        untested=world.desired.once(allowed_ends),
+        untested=world.desired.untested_ends,
         unstarted=frozenset(n for n in record.members if world.memory.unstarted(n)),
     )
 

@@ -18,7 +18,6 @@ from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.world import CLOCK_JUMP_SECONDS, World
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Evidence, rank_pairs, towards
-from reconciler.planning.diagnosis.rdma_path import allowed_ends
 from reconciler.resources import End, ModelDeployment
 from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, TransportFailure, WorkloadId
 from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
@@ -222,8 +221,8 @@ def _flaws(world: World, transport: str, members: Placed) -> Iterator[str]:
         system = node.facts.system or (node.report.system if node.report else "")
         if verbs and system not in ("", "Darwin"):
             yield f"{node.name} runs {system}, and RDMA over Thunderbolt needs macOS"
-    allowed = world.desired.once(allowed_ends)
-    evidence = Evidence(nodes, verbs=verbs, cables=True, ring=transport in RINGS, untested=allowed)
+    untested = world.desired.untested_ends
+    evidence = Evidence(nodes, verbs=verbs, cables=True, ring=transport in RINGS, untested=untested)
     for detect in _MACHINE_DETECTORS:
         detection = detect(evidence)
         if detection is not None:

@@ -54,6 +54,12 @@ class PortFacts:
         """Return all known IPv4 addresses."""
         return (self.address, *self.other_addresses) if self.address else ()
 
+    @property
+    def unusual(self) -> bool:
+        """Return whether a link is up, and slower than those that were tested with RDMA, or leads through a dock."""
+        slow = self.gbps is not None and self.gbps < THUNDERBOLT5_GBPS
+        return bool(self.connected) and (slow or bool(self.through))
+
 
 @dataclass(frozen=True, slots=True)
 class Route:

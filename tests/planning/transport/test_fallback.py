@@ -39,7 +39,7 @@ from reconciler.wire.launch import ExitCode, Phase
 from tests.planning.diagnosis.healing_cases import HAPPENINGS
 from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
 from tests.planning.transport.test_lan_addresses import far
-from tests.worlds import World, deployment, model, node, settled, two_nodes
+from tests.worlds import World, deployment, fabric, model, node, settled, two_nodes
 
 BY_DEFAULT = Growth()
 
@@ -671,6 +671,24 @@ def test_a_group_that_serves_waits_for_no_probes() -> None:
     observed = world.observed()
     nodes = {**observed.nodes, A: replace(observed.nodes[A], examined=False)}
     assert plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy") == Plan()
+
+
+def test_a_fabric_that_allows_what_is_not_tested_forgives_rdma_at_once() -> None:
+    world, link = two_macs(), ("node-a/3", "node-b/4")
+    declared = fabric("minis", link)
+    world.bring(declared)
+    learn_of_port(world, A, through=("a hub",))
+    world.end_rank(world.group().rank_ids[1], signal=11)
+    world.settle()
+    assert transport(world) == "ring"
+    rest(world, RETRY_SECONDS_MIN / 2)
+    assert transport(world) == "ring"
+    world.remove(declared)
+    world.bring(fabric("minis", link, untested=(link,)))
+    assert world.settle().steps == ()
+    assert transport(world) == "jaccl"
+    (freed,) = world.done(FreeTransport)
+    assert freed.changed == "node-a/3 RDMA over it is allowed: no → yes"
 
 
 def test_another_wish_forgives_a_transport() -> None:
