@@ -20,6 +20,7 @@ from .macs import (
     answered,
     epoch,
     grows_at_once,
+    incidents,
     macs,
     sandbox,
     served,
@@ -49,6 +50,29 @@ def test_an_example_is_served_over_the_best_that_all_of_its_machines_can(
         drawn = made.run("get", "fabric", "minis").stdout
         assert max(map(len, drawn.splitlines())) <= WIDTH
         assert drawn.count("TooSlow") == (4 if "mixed" in example else 0)
+
+
+@pytest.mark.nightly
+def test_a_group_leaves_rdma_for_a_hub_and_takes_it_where_its_fabric_allows_that(tmp_path: Path) -> None:
+    with macs(tmp_path, "two-minis", change=grows_at_once) as made:
+        served(made, "chat", 2, "jaccl", seconds=FORMED_SECONDS)
+        sandbox(made, "hub", "mini-2/1")
+        made.wait("the hub", lambda: "ThroughDock" in made.run("get", "fabric", "minis").stdout)
+        sandbox(made, "kill", "mini-2")
+        served(made, "chat", 2, "ring")
+        assert answered(made, "chat")
+        assert any(each["class"] == "C1" and "allowUntested" in each["person"] for each in incidents(made))
+
+        path = tmp_path / "allowed.yaml"
+        body = yaml.safe_load((tmp_path / "two-minis" / "fabric.yaml").read_text())
+        body["spec"]["allowUntested"] = [list(link) for link in body["spec"]["links"]]
+        path.write_text(yaml.safe_dump(body))
+        made.run("apply", "-f", str(path))
+        served(made, "chat", 2, "jaccl")
+        assert answered(made, "chat")
+        drawn = made.run("get", "fabric", "minis").stdout
+        assert "1 of 1 links are connected, 1 of them not tested" in drawn
+        assert "through a dock, not tested" in drawn
 
 
 @pytest.mark.nightly
