@@ -130,6 +130,6 @@ def _name_of(part: Fields) -> str:
     names = (
         part.value("title"),
         part.value("filename"),
-        file.get("filename") if isinstance(file, dict) else 0,
+        file.get("filename") if isinstance(file, dict) else None,
     )
     return next((name for name in names if isinstance(name, str)), "")

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.events import Answer
+from reconciler.gateway.events import Answer, Event
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.run import Run
 from reconciler.wire.frames import FRAME_BYTES_MAX
-from reconciler.wire.generation import Accepted, Delta, Generate
+from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Generate, Prefill
 from reconciler.wire.sampling import OPEN, SamplingDefaults
 from tests.gateway.rank_double import Turn, eventually, silent, story
 
@@ -332,3 +332,28 @@ async def test_text_waits_for_what_was_kept_of_before_the_request_gave_way(group
         assert list(asked.run.answers()) == [first, text]
         asked.run.on_events([text], 0.0)
         assert list(asked.run.answers()) == []
+
+
+LATE: list[Event] = [
+    Delta("chat.0", (9,), "w9 "),
+    Accepted("chat.0", (5, 6)),
+    Prefill("chat.0", 1, 2),
+    Finished("chat.0", "length", 2, 9),
+    Failed("chat.0", "internal", "no"),
+]
+"""Whatever a rank may tell, after the end of an answer."""
+
+
+@pytest.mark.parametrize("late", LATE, ids=lambda each: type(each).__name__)
+async def test_nothing_follows_the_end_of_an_answer(late: Event, groups: Groups) -> None:
+    await groups.route(silent)
+    asked = Asked(groups.pool)
+    end = Finished("chat.0", "stop", 2, 1)
+    with asked.run:
+        asked.run.next_look()
+        asked.run.on_events([Delta("chat.0", (1,), "w1 "), end, late], 0.0)
+        assert list(asked.run.answers()) == [Delta("chat.0", (1,), "w1 "), end]
+        assert asked.run.done
+        asked.run.on_lost()
+        assert list(asked.run.answers()) == []
+        assert (asked.run.tokens, asked.run.done) == (1, True)

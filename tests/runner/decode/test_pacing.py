@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from reconciler.runner.decode.pacing import (
     ALONE_SECONDS,
     ALONE_TOKENS_MIN,
+    GROWTH,
     LEAST_SHARE,
     TOKENS_MIN,
     UNKNOWN_TOKENS,
     Pacing,
+    _grown,
 )
 from reconciler.wire.launch import PIECE_TOKENS_MAX
 
@@ -101,3 +103,15 @@ def test_whatever_was_measured_every_prompt_gets_on(
         pacing.measured(seconds, read, decoded)
     for patience in (None, stall):
         assert TOKENS_MIN <= pacing.tokens(patience) <= PIECE_TOKENS_MAX
+
+
+@given(st.integers(1, PIECE_TOKENS_MAX), st.floats(0.001, 1000.0))
+def test_less_time_is_for_fewer_tokens_and_more_time_for_at_most_so_many_more(
+    tokens: int, share: float
+) -> None:
+    grown = _grown(tokens, share)
+    if share <= 1:
+        assert grown == pytest.approx(tokens * share)
+    else:
+        assert tokens + TOKENS_MIN <= grown <= max(GROWTH * tokens, tokens + TOKENS_MIN)
+        assert grown <= max(tokens * share, tokens + TOKENS_MIN), "each token costs more the more there are"

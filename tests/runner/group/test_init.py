@@ -1,16 +1,25 @@
-"""The limits of calls into MLX, which hold the interpreter's lock."""
+"""How MLX forms a group: the limits of calls that hold the interpreter's lock, and what is checked of the result."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import json
 import os
+import re
 import signal
+import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
-from reconciler.runner.group.init import interrupted
+from reconciler.runner.group import init, ring
+from reconciler.runner.group.init import interrupted, timed_out
+from reconciler.wire.launch import ExitCode, RankConfig, RankEnd
+from tests.runner.ranks import configs
 
 NUMBERS = (signal.SIGIO, signal.SIGALRM)
 
@@ -57,3 +66,136 @@ def test_a_call_takes_no_longer_than_its_limit(pipe: tuple[int, int]) -> None:
     with interrupted((), 0.01):
         time.sleep(0.05)
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0, "it has rung"
+
+
+class Formed:
+    """A group as MLX has formed it."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self._rank, self._size = rank, size
+
+    def rank(self) -> int:
+        return self._rank
+
+    def size(self) -> int:
+        return self._size
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> RankConfig:
+    """Of rank 1 of two."""
+    return configs(tmp_path, tmp_path, 2)[1]
+
+
+@pytest.mark.parametrize(("rank", "size"), [(1, 2), (0, 2), (1, 1), (1, 3), (0, 1)])
+def test_a_rank_serves_only_in_its_place_of_a_group_of_its_size(
+    config: RankConfig, rank: int, size: int
+) -> None:
+    group = Formed(rank, size)
+    if (rank, size) == (1, 2):
+        assert init.checked(group, config) is group
+        return
+    with pytest.raises(RankEnd, match=f"this rank {rank} of a group of {size}, expected 1 of 2") as ended:
+        init.checked(group, config)
+    assert ended.value.code == ExitCode.WRONG_GROUP
+
+
+ROLLS = [([0, 1], True), ([1, 0], False), ([1, 1], False), ([0], False), ([0, 1, 2], False)]
+
+
+@pytest.mark.parametrize(("answers", "complete"), ROLLS)
+def test_a_ring_is_used_only_when_every_rank_has_answered_in_its_place(
+    config: RankConfig, monkeypatch: pytest.MonkeyPatch, answers: list[int], complete: bool
+) -> None:
+    """Without that first exchange, a rank in another one's place would be noticed by the wrong words of an answer."""
+    group = Formed(1, 2)
+    monkeypatch.setattr(mx.distributed, "all_gather", lambda *_, **__: mx.array(answers))
+    monkeypatch.setattr(mx.distributed, "all_sum", mx.distributed.all_sum)
+    monkeypatch.setattr(ring, "_formed", lambda *_: group)
+    monkeypatch.setattr(ring, "_replace", lambda *_: None)
+    with socket.socket() as left, socket.socket() as right:
+        if complete:
+            assert ring.init_ring(config, left, right, 0) is group
+            return
+        with pytest.raises(RankEnd, match=re.escape(f"answered as {answers}, expected [0, 1]")) as ended:
+            ring.init_ring(config, left, right, 0)
+    assert ended.value.code == ExitCode.WRONG_GROUP
+
+
+def test_a_ring_that_mlx_has_formed_otherwise_is_not_used(
+    config: RankConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ring, "_formed", lambda *_: Formed(0, 1))
+    with (
+        socket.socket() as left,
+        socket.socket() as right,
+        pytest.raises(RankEnd, match="rank 0 of a group of 1"),
+    ):
+        ring.init_ring(config, left, right, 0)
+
+
+def test_variables_and_their_file_are_there_for_a_call_and_gone_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTHERWISE", "set")
+    with init.environment("t-", [["here"]], ("PATH_OF_FILE",), {"RANK": "1", "OTHERWISE": None}):
+        path = Path(os.environ["PATH_OF_FILE"])
+        assert json.loads(path.read_text()) == [["here"]]
+        assert os.environ["RANK"] == "1"
+        assert "OTHERWISE" not in os.environ
+    assert not path.exists()
+    assert not {"PATH_OF_FILE", "RANK", "OTHERWISE"} & os.environ.keys()
+
+
+def test_an_error_of_mlx_is_told_by_what_it_means() -> None:
+    assert timed_out("accept failed (error: 4)")
+    assert timed_out("errno=4 in connect")
+    assert not timed_out("errno=48 in connect")
+    late, other = ring._failure("accept failed (error: 4)"), ring._failure("something new")
+    assert (late.code, other.code) == (ExitCode.RENDEZVOUS, ExitCode.RENDEZVOUS)
+    assert "within 20 s" in str(late)
+    assert "something new" in str(other)
+    taken = ring._failure("[ring] Couldn't bind socket (error: 48)")
+    assert taken.code == ExitCode.PORT_IN_USE
+
+
+@pytest.mark.parametrize("tries", [1, 2, 3, 4])
+def test_a_port_that_somebody_takes_meanwhile_is_not_the_last_one_that_is_tried(
+    config: RankConfig, monkeypatch: pytest.MonkeyPatch, tries: int
+) -> None:
+    group, asked = Formed(1, 2), []
+
+    def form(**_: object) -> Formed:
+        asked.append(os.environ["MLX_RANK"])
+        if len(asked) < tries:
+            raise RuntimeError("[ring] Couldn't bind socket (error: 48)")
+        return group
+
+    monkeypatch.setattr(mx.distributed, "init", form)
+    monkeypatch.setattr(ring, "_knocking", lambda _: contextlib.nullcontext())
+    with socket.create_server(("127.0.0.1", 0)) as connects, Path(os.devnull).open() as shim:
+        if tries <= ring.ATTEMPTS_MAX:
+            assert ring._formed(config, connects, shim.fileno()) is group
+        else:
+            with pytest.raises(RankEnd) as ended:
+                ring._formed(config, connects, shim.fileno())
+            assert ended.value.code == ExitCode.PORT_IN_USE
+    assert asked == ["1"] * min(tries, ring.ATTEMPTS_MAX)
+
+
+def test_another_error_of_mlx_is_not_tried_again(config: RankConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def form(**options: object) -> None:
+        asked.append(options)
+        raise RuntimeError("something new")
+
+    monkeypatch.setattr(mx.distributed, "init", form)
+    monkeypatch.setattr(ring, "_knocking", lambda _: contextlib.nullcontext())
+    with (
+        socket.create_server(("127.0.0.1", 0)) as connects,
+        Path(os.devnull).open() as shim,
+        pytest.raises(RankEnd, match="something new"),
+    ):
+        ring._formed(config, connects, shim.fileno())
+    assert asked == [{"strict": True, "backend": "ring"}]
