@@ -35,6 +35,10 @@ class Peer:
         self.greeted = True
         self.sent: list[Any] = []
         self.aborted = False
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
 
     def send(self, message: Any) -> None:
         self.sent.append(message)
@@ -115,6 +119,54 @@ async def test_the_end_of_a_rank_is_sent_even_to_an_agent_that_does_not_read(tmp
     shim._change(ended)
     assert (quick.sent[1:], slow.sent) == ([ended], [ended])
     shim._rank_log.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "left"),
+    [((), 0), ((0,), 0), ((), 1), ((0,), 1), ((0, 1), 1), ((1, 0, 1), 2)],
+    ids=str,
+)
+async def test_a_shim_whose_rank_has_ended_waits_for_every_agent_that_is_connected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: tuple[int, ...], left: int
+) -> None:
+    """``before``: whether each of the agents that are gone by then was the only one; ``left``: how many are not gone."""
+    monkeypatch.setattr(shims, "FAREWELL_SECONDS", 600.0)
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "add_signal_handler", lambda *_: None)
+    monkeypatch.setattr(loop, "create_unix_server", no_server)
+    shim: Any = Shim(loop, RankDirectory(tmp_path))
+    monkeypatch.setattr(shim, "_start", lambda: None)
+    gone: list[Peer] = []
+    for others in before:
+        for _ in range(1 + others):
+            gone.append(Peer())
+            shim._on_connected(gone[-1])
+        for peer in gone[-1 - others :]:
+            shim._leave(peer)
+    there = [Peer() for _ in range(left)]
+    for peer in there:
+        shim._on_connected(peer)
+    life = asyncio.create_task(shim.run(None))
+    shim._ended.set()
+    for peer in there:
+        await turns()
+        assert not life.done()
+        assert all(each.closed for each in there), "each is told that nothing more comes"
+        shim._leave(peer)
+    await turns()
+    assert life.done()
+    assert not any(peer.closed for peer in gone)
+    shim._rank_log.close()
+
+
+async def no_server(*_: object, **__: object) -> Any:
+    return SimpleNamespace(close=lambda: None)
+
+
+async def turns() -> None:
+    """Let everything go on that needs no time."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def test_a_pipe_that_its_rank_has_closed_is_read_no_more(tmp_path: Path) -> None:

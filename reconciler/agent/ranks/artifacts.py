@@ -43,8 +43,8 @@ def listing(directory: Path, spec: LaunchSpec) -> Any:
 
 def piece(directory: Path, spec: LaunchSpec, message: ReadArtifact) -> Any:
     """Return an ``ArtifactPiece``, or ``Refused``. It blocks."""
-    wanted = min(max(message.bytes_max, 0), ARTIFACT_BYTES_MAX)
-    request = {"path": message.path, "offset": message.offset, "bytes_max": wanted}
+    bytes_max = min(message.bytes_max, ARTIFACT_BYTES_MAX)
+    request = {"path": message.path, "offset": message.offset, "bytes_max": bytes_max}
     answer = _ask(directory, spec, request)
     if isinstance(answer, Refused):
         return answer
