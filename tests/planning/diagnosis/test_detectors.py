@@ -521,3 +521,13 @@ def test_of_one_machine_alone_every_port_that_leads_to_another_counts() -> None:
     seen = evidence({"peer": (C, 3), "bridged": True})
     assert detectors.port_configuration(seen) is None
     assert detectors.port_configuration(replace(seen, nodes=seen.nodes[:1])) is not None
+
+
+def test_of_a_cable_whose_both_ends_are_down_the_first_end_is_told() -> None:
+    for seen, changes in (
+        (detectors.rdma_port_down, {"verbs_up": False, "other_verbs_up": False}),
+        (detectors.port_down, {"active": False, "other_active": False}),
+    ):
+        found = seen(evidence(changes))
+        assert found is not None
+        assert (found.port, found.peer) == ("node-a/3", B)

@@ -10,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.planning.context.back_off_time import BACK_OFF_SECONDS_MAX
+from reconciler.planning.context.memory_ledger import Ledger
+from reconciler.planning.context.target import Target
+from reconciler.planning.context.view import Formed, look
 from reconciler.planning.recovery import back_off
 from reconciler.planning.recovery.back_off import PORTS_TAKEN_FREE, SERVED_SECONDS, SHORT_LIVES_FREE
 from reconciler.planning.recovery.stalls import CONTINUATIONS_MAX
@@ -166,6 +169,25 @@ def test_it_stays_refused_while_it_is_tried_once_more_and_no_longer_than_that() 
     assert "it is being tried once more" in refused(plan).text
     comes_up(world)
     assert world.settle() == Plan()
+
+
+def test_nothing_is_said_of_a_group_that_does_not_come_up_once_more_after_a_long_back_off() -> None:
+    def said(world: World) -> object:
+        seen = world.seen()
+        target = Target(world.desired().replicas()[world.replica()], None)
+        found = look(seen, Ledger.of(seen), world.replica(), target)
+        assert isinstance(found, Formed)
+        return back_off.retrying(found)
+
+    world = settled(small())
+    assert said(world) == "", "it serves"
+    world.first_phase = Phase.LOADING
+    crash(world, code=1)
+    world.settle()
+    assert said(world) == "", "it comes up without a long back-off"
+    world = settled(small())
+    world.groups[world.replica()] = replace(world.group(), proven_at=None)
+    assert said(world) == "", "it comes up for the first time"
 
 
 def test_a_group_that_is_moved_while_it_is_tried_once_more_has_failed_as_often_as_before() -> None:

@@ -15,6 +15,7 @@ from reconciler.state import (
     NodeName,
     NodeObservation,
     Observed,
+    Plan,
     StartAgent,
     StepFailure,
     StopRank,
@@ -130,6 +131,12 @@ def test_a_rank_that_died_with_every_cable_well_is_formed_again_over_the_same_on
     world.end_rank(RankId("tiny", 0, 1, 1), signal=9)
     (formed,) = [step for step in world.plan().steps if isinstance(step, AllocateEpoch)]
     assert formed.group.transport == "jaccl"
+
+
+def test_a_group_that_lives_goes_on_while_its_machines_are_being_probed() -> None:
+    world = two_macs()
+    nodes = {name: replace(seen, examined=False) for name, seen in world.observed().nodes.items()}
+    assert plan(world.desired(), Observed(nodes), world.memory(), world.now, "entropy") == Plan()
 
 
 def test_the_probes_of_a_machine_that_does_not_answer_are_not_waited_for() -> None:

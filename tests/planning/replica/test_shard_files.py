@@ -7,7 +7,7 @@ from typing import Any
 from reconciler.state import AllocateEpoch, NodeName, Plan, StartRank, WaitingFor
 from reconciler.state.machine.weights import FetchWeights
 from reconciler.wire.weights import FetchPhase, FetchProblem, FetchReport, Progress, RankShare, hub_path
-from tests.worlds import World, deployment, hub_model, node, settled
+from tests.worlds import World, deployment, hub_model, model, node, settled
 
 PATH = hub_path("org/tiny", "a" * 40)
 FILES = ("f1", "f2", "f3", "f4")
@@ -115,3 +115,14 @@ def test_of_a_runtime_that_does_not_tell_what_ranks_read_every_rank_reads_everyt
     world.says[PATH] = {}
     world.settle()
     assert all(held == set(FILES) for held in world.held[PATH].values())
+
+
+def test_weights_in_a_folder_of_a_person_are_used_as_they_are() -> None:
+    """Nobody but that person brings their files."""
+    world = World([node(A), node(B), model(), deployment(strategy="pipeline")])
+    world.agents = {A, B}
+    shares = {"pipeline/2": tuple(RankShare(1000, files=files) for files in SHARES["pipeline/2"])}
+    world.says["tiny"] = {"shares": shares, "ranks_tried": 8, "lacking": FILES}
+    world.settle()
+    assert world.done(FetchWeights) == []
+    assert world.group().members == (A, B)

@@ -144,6 +144,31 @@ def test_stop_strings_are_looked_for_in_the_content_alone(endless_tokenizer: Tok
     assert answer.last.stop == ("STOP" if where in ("in the content", "in what looked like a call") else None)
 
 
+@pytest.mark.parametrize(("end", "stop"), [("<|end|>", ""), ("STOP", "STOP")])
+def test_an_answer_that_had_ended_takes_nothing_more_from_the_group_before(
+    endless_tokenizer: Tokenizer, end: str, stop: str
+) -> None:
+    complete = answer_of(endless_tokenizer, f"one {end}", stop=("STOP",))
+    said = tuple(endless_tokenizer.plain(f"one {end}two"))
+    prompt = endless_tokenizer.plain("assistant:")
+    again = Answer(question("a", "", resume=said, stop=("STOP",)), prompt, endless_tokenizer)
+    assert again.stopped
+    assert again.finish("stop") == [complete.last]
+    assert complete.last.stop == (stop or None)
+
+
+@pytest.mark.parametrize("begun", [1, 2, 3])
+def test_a_character_that_breaks_off_is_shown_unless_a_stop_string_has_ended_the_answer(
+    endless_tokenizer: Tokenizer, begun: int
+) -> None:
+    llama = endless_tokenizer.plain("🦙")[:begun]
+    for before, stop, text in (("one ", (), "one \ufffd"), ("one STOP", ("STOP",), "one ")):
+        answer = Answer(question("a", "", stop=stop), [], endless_tokenizer)
+        for token in [*endless_tokenizer.plain(before), *llama]:
+            answer.take(token)
+        assert Reply(answer.finish("length")).text == text
+
+
 @pytest.mark.parametrize("text", ["naïve 🦙!", f"<think>hm</think>ok {CALL} and {CALL} done", "x <tool_cal"])
 def test_an_answer_cut_anywhere_tells_the_rest_and_nothing_twice(
     endless_tokenizer: Tokenizer, text: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,28 @@ def test_a_long_context_and_fifteen_short_ones_are_answered_together_on_what_the
     assert not any(step.remove for step in loop.steps), "none had to give way"
     for name in ("long", "2", "16"):
         assert Reply(loop.events[name]).tokens == alone(loaded, prompts[name], 8).tokens
+
+
+@pytest.mark.parametrize("at", [2, 4])
+@pytest.mark.parametrize("sampling", [GREEDY, DRAWN], ids=["greedy", "drawn"])
+def test_who_gives_way_goes_on_with_the_same_answer(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch, sampling: Sampling, at: int
+) -> None:
+    loop = Loop(loaded)
+    prompts = {name: words(number, 20) for number, name in enumerate("ab")}
+    for name, prompt in prompts.items():
+        loop.put(name, prompt=prompt, tokens_max=6, sampling=sampling)
+    step = loop.lanes.step
+    monkeypatch.setattr(loop.lanes, "step", lambda: [*step(), *([1] if len(loop.steps) == at else [])])
+    loop.run()
+    assert [uid for step in loop.steps for uid in step.remove] == [1]
+    for name, prompt in prompts.items():
+        expected, reply = alone(loaded, prompt, 6, sampling), Reply(loop.events[name])
+        assert (reply.tokens, reply.text, reply.last) == (
+            expected.tokens,
+            expected.text,
+            replace(expected.last, request=name),
+        )
 
 
 @pytest.mark.second_tier
