@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,3 +75,47 @@ async def test_one_that_never_listens_is_given_up_and_the_other_side_is_closed(
         with pytest.raises(Unreachable):
             await copy.carry(opened, (A, str(one)), (B, str(tmp_path / "never")))
         assert await (await at_one)[0].read() == b""
+
+
+class Slow:
+    """A reader that has as much as is asked for, and a writer that takes pieces when it is told to."""
+
+    def __init__(self) -> None:
+        self.unsent = 0
+        self.most = 0
+        self.sent = 0
+        self.closed = False
+        self.takes = asyncio.Semaphore(0)
+
+    async def read(self, size: int) -> bytes:
+        return b"x" * size
+
+    def write(self, piece: bytes) -> None:
+        self.unsent += len(piece)
+        self.most = max(self.most, self.unsent)
+
+    async def drain(self) -> None:
+        await self.takes.acquire()
+        self.sent, self.unsent = self.sent + self.unsent, 0
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_no_more_is_in_memory_than_a_piece_for_each_way_however_slow_a_side_is() -> None:
+    sides: dict[NodeName, Any] = {A: Slow(), B: Slow()}
+
+    async def slow(name: NodeName, _: str) -> Any:
+        return sides[name], sides[name]
+
+    carrying = asyncio.ensure_future(copy.carry(slow, (A, "one"), (B, "other")))
+    for pieces in range(1, 4):
+        for side in sides.values():
+            side.takes.release()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert [side.sent for side in sides.values()] == [pieces * copy.PIECE_BYTES] * 2
+    carrying.cancel()
+    await asyncio.gather(carrying, return_exceptions=True)
+    assert [side.most for side in sides.values()] == [copy.PIECE_BYTES] * 2
+    assert all(side.closed for side in sides.values())

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reconciler.gateway.dialects.dialect import Parsed, Sources, is_stream
@@ -111,6 +111,17 @@ def shown(parts: Sequence[Part], by_calls: bool) -> str:
     return "".join(stretches)
 
 
+CALL, BLANK = Part("call", ["1}"]), Part("text", ["\n", " "])
+
+
+@example(parts=[CALL, BLANK], length=False, cuts=[])
+@example(parts=[BLANK, CALL, BLANK, CALL], length=True, cuts=[2])
+@example(parts=[BLANK, Part("broken", ["1}"])], length=False, cuts=[3])
+@example(parts=[CALL, BLANK, Part("broken", ["1}"]), BLANK], length=False, cuts=[])
+@example(parts=[BLANK], length=False, cuts=[1])
+@example(parts=[BLANK], length=True, cuts=[])
+@example(parts=[Part("reasoning", ["a"]), BLANK, Part("reasoning", ["b"])], length=False, cuts=[])
+@example(parts=[], length=True, cuts=[])
 @given(parts=PARTS, length=st.booleans(), cuts=st.lists(st.integers(0, 12), max_size=6))
 def test_chat_and_responses_say_the_same(parts: list[Part], length: bool, cuts: list[int]) -> None:
     answers = written(parts, length)
@@ -184,3 +195,25 @@ def test_a_response_that_fails_has_a_code_that_its_clients_know(error: ApiError,
     assert is_stream(stream)
     last = orjson.loads(stream.error(error).rpartition(b"data: ")[2])
     assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", code)
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"),
+    [
+        (Part("text", ["a"]), "response.output_text.delta"),
+        (Part("reasoning", ["a"]), "response.reasoning_text.delta"),
+        (Part("call", ["1}"]), "response.function_call_arguments.delta"),
+        (None, "response.in_progress"),
+    ],
+)
+def test_a_sign_of_life_adds_nothing_to_what_is_being_written(part: Part | None, kind: str) -> None:
+    answers = written([part] if part else [], length=False)
+    stream = parsed("responses", stream=True).answer
+    assert is_stream(stream)
+    begun = stream.encode([(0, answer) for answer in answers[:-1]])
+    alive = stream.keep_alive()
+    events = events_of(begun + alive + stream.encode([(0, answers[-1])]))
+    sign = orjson.loads(alive.rpartition(b"data: ")[2])
+    assert sign["type"] == kind
+    assert sign.get("delta", "") == ""
+    assert events[-1]["response"]["output"] == whole("responses", answers)["output"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.routing.fairness import (
@@ -301,3 +305,42 @@ def test_after_a_change_of_groups_the_first_of_each_model_looks() -> None:
     assert not second.goes()
     turns.look_again()
     assert [first.woken, second.woken] == [1, 0]
+
+
+@given(
+    batch=st.integers(1, 9),
+    asked=st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=30),
+    ends=st.lists(st.integers(0, 8), max_size=30),
+)
+def test_the_next_is_short_while_few_are_then_of_the_client_with_the_fewest_then_the_oldest(
+    batch: int, asked: list[tuple[str, bool]], ends: list[int]
+) -> None:
+    """Each place that becomes free, compared with the two rules written down once more. Nobody gives way: no answer has
+    any tokens yet."""
+    turns = Turns(len(asked) * 2)
+    all_of_them = [Asked(turns, client, SHORT_TOKENS if short else None) for client, short in asked]
+    going: list[Asked] = []
+    waiting: list[Asked] = []
+    for each in all_of_them:
+        (going if each.goes(batch) else waiting).append(each)
+    assert going == all_of_them[:batch], "nobody waits while there is room"
+
+    for end in ends if waiting else ():
+        left = going.pop(end % len(going))
+        for each in waiting:
+            each.woken = 0
+        turns.leave(left.turn)
+        few_are_short = sum(each.turn.short for each in going) < max(1, batch // 4)
+        clients = Counter(each.turn.client for each in going)
+        _, _, at = min(
+            (not (few_are_short and each.turn.short), clients[each.turn.client], all_of_them.index(each))
+            for each in waiting
+        )
+        following = all_of_them[at]
+        assert following.woken, "it is told at once"
+        assert [each for each in waiting if each is not following and each.goes(batch)] == []
+        assert following.goes(batch)
+        waiting.remove(following)
+        going.append(following)
+        if not waiting:
+            break

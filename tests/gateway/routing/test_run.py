@@ -270,6 +270,20 @@ async def test_a_group_that_is_withdrawn_and_silent_has_died_under_its_request(g
         assert groups.pool.suspects("llama").suspected(asked.run.suspicion.digest)
 
 
+async def test_a_group_that_the_routes_name_may_be_silent_for_as_long_as_it_takes(groups: Groups) -> None:
+    (rank,) = await groups.route(silent)
+    asked = Asked(groups.pool)
+    with asked.run:
+        asked.run.next_look()
+        groups.pool.timing = replace(groups.pool.timing, withdrawn_silence=0.0)
+        for _ in range(3):
+            asked.run.next_look()
+            await asyncio.sleep(0)
+        assert asked.run.groups == [(0, 1)]
+        assert groups.pool.suspects("llama").idle
+    await rank.until(lambda rank: rank.cancelled == ["chat.0"])
+
+
 async def test_a_withdrawn_group_that_goes_on_to_tell_is_not_left(groups: Groups) -> None:
     gate = asyncio.Event()
 

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import pytest
 
+from reconciler.planning.context.world import World as Snapshots
+from reconciler.planning.nodes import agents
 from reconciler.resources import LOCAL
-from reconciler.state import NodeName, StartAgent, StopAgent, Write
+from reconciler.state import (
+    Contact,
+    ForgetAgent,
+    NodeName,
+    Observed,
+    StartAgent,
+    StopAgent,
+    WaitingFor,
+    Write,
+)
 from reconciler.wire.node import HeldBy
 from tests.worlds import World, deployment, model, node
 
@@ -97,3 +111,48 @@ def test_an_agent_that_runs_with_another_python_than_its_manifest_asks_for_is_re
     assert str(step) == "replace the agent of node-b (python /usr/bin/python3 by /opt/python3)"
     found.reports[NODE_B] = {"python": "/opt/python3"}
     assert found.plan().steps == ()
+
+
+def expected(wanted: bool, started: bool, contact: Contact, seen: bool, busy: bool) -> object:
+    """The model: what is done about the agent of a node without ranks."""
+    if busy:
+        return WaitingFor.STEP
+    if contact is Contact.UNKNOWN:
+        return WaitingFor.AGENT if wanted or started else None
+    if contact is Contact.UNREACHABLE:
+        return WaitingFor.AGENT if wanted or started else None
+    if contact is Contact.AGENT_DOWN:
+        if wanted or (started and not seen):
+            return StartAgent
+        return ForgetAgent if started else None
+    return None if wanted else StopAgent
+
+
+@pytest.mark.parametrize("contact", Contact)
+@pytest.mark.parametrize("wanted", [True, False])
+def test_what_is_done_about_an_agent_follows_from_whether_it_is_wanted_started_seen_and_answers(
+    wanted: bool, contact: Contact
+) -> None:
+    made = World([node("node-a")] if wanted else [])
+    made.agents = {NODE_A}
+    observed, memory = made._node(NODE_A), made.memory()
+    for started, seen, busy in product((True, False), repeat=3):
+        if contact is Contact.REACHED and not seen:
+            continue  # it has reported then
+        report = observed.report if seen and contact is not Contact.UNKNOWN else None
+        found = replace(observed, contact=contact, report=report, since=made.now)
+        world = Snapshots(
+            made.desired(),
+            Observed({NODE_A: found}),
+            replace(
+                memory,
+                agents={NODE_A: LOCAL} if started else {},
+                in_flight=frozenset({"node/node-a"} if busy else ()),
+            ),
+            made.now,
+            "entropy",
+        )
+        decided = agents.decide(world, NODE_A)
+        acts = [type(step) for step in decided.steps] + [each.reason for each in decided.waiting]
+        wish = expected(wanted, started, contact, report is not None, busy)
+        assert acts == ([] if wish is None else [wish]), (started, seen, busy)

@@ -106,3 +106,24 @@ def test_on_other_machines_than_macs_there_is_at_most_the_restart() -> None:
 def test_one_command_stands_for_the_addresses_that_macos_gives(argv: str, covered: Any) -> None:
     command = RootCommand(("ifconfig", "en3", "inet", "169.254.*.*", "delete"), "")
     assert command.covers(tuple(argv.split())) is covered
+
+
+@pytest.mark.parametrize(
+    ("jobs", "user"),
+    [
+        ("deny", ""),
+        ({"allow": {"paths": ["jobs/*"]}}, ""),
+        ({"allow": {"paths": ["jobs/*"], "user": "jobs"}}, "jobs"),
+    ],
+)
+def test_the_user_of_jobs_is_known_where_the_node_names_one(jobs: Any, user: str) -> None:
+    world = World([node(A, jobs=jobs)])
+    world.agents = {A}
+    assert needed(world.seen(), A).jobs_user == user
+
+
+def test_nothing_is_known_of_a_machine_that_was_not_seen_or_that_nobody_has_declared() -> None:
+    world = World([node(A)])
+    assert needed(world.seen(), A).unknown == ("node-a was not seen yet",)
+    world.agents, world.manifests = {A}, []
+    assert needed(world.seen(), A).unknown == ("node-a was not seen yet",)
