@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from reconciler.errors import Refused, Unreachable
 from reconciler.execution import artifacts
 from reconciler.execution.artifacts import RUNS_KEPT, fetch
+from reconciler.execution.handlers import jobs
 from reconciler.state import JobName, NodeName, RunId
 from reconciler.state.job_steps import FetchArtifacts
 from reconciler.state.jobs import Artifacts, Fetched, Run
 from reconciler.wire.launch import RankId
+from reconciler.wire.node import Artifact, ArtifactPiece, ListArtifacts, ReadArtifact
+from reconciler.wire.node import Artifacts as ListedArtifacts
 
 NODES = (NodeName("node-a"), NodeName("node-b"))
 BIG = bytes(range(256)) * 10_000
@@ -56,6 +61,43 @@ class Nodes:
 def fetched(nodes: Nodes, home: Path, run: int = 3, patient: bool = True) -> Artifacts:
     step = FetchArtifacts(Run(RunId(JobName("train"), run), "f", 0.0), NODES, 7)
     return asyncio.run(fetch(step, nodes, home / "artifacts", patient))
+
+
+@pytest.mark.parametrize(("text", "told"), [("", "2 files, 7 bytes"), ("node-b is away", "node-b is away")])
+async def test_what_was_fetched_is_kept_with_its_run_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    found, kept = Artifacts(Fetched.PARTLY, 2, 7, text=text), list[Run]()
+    step = FetchArtifacts(Run(RunId(JobName("train"), 3), "f", 0.0), NODES, 7, patient=False)
+    asked: list[tuple[object, ...]] = []
+
+    async def fetch_all(*given: object) -> Artifacts:
+        asked.append(given)
+        return found
+
+    monkeypatch.setattr(artifacts, "fetch", fetch_all)
+    tools: Any = SimpleNamespace(groups=SimpleNamespace(put_run=kept.append), artifacts=tmp_path)
+    assert await jobs.fetch_artifacts(step, tools) == told
+    assert kept == [replace(step.run, artifacts=found)]
+    assert [(given[0], *given[2:]) for given in asked] == [(step, tmp_path, False)]
+
+
+async def test_pieces_are_bytes_again_and_files_have_their_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rank = RankId("job_train", 3, 7, 1)
+    asked: list[object] = []
+
+    async def ask(_: object, link: object, message: object) -> object:
+        asked.append((link, message))
+        if isinstance(message, ListArtifacts):
+            return ListedArtifacts((Artifact("a", 3, 1.0),), ("'b' is not a file",))
+        return ArtifactPiece("YWJj", 3)
+
+    monkeypatch.setattr(jobs, "ask", ask)
+    tools: Any = SimpleNamespace(links=SimpleNamespace(link=lambda name: (f"to {name}", None)))
+    source = jobs._Agents(tools)
+    assert await source.listed(NODES[1], rank) == ([("a", 3)], ("'b' is not a file",))
+    assert await source.piece(NODES[0], rank, "a", 5, 9) == b"abc"
+    assert asked == [("to node-b", ListArtifacts(rank)), ("to node-a", ReadArtifact(rank, "a", 5, 9))]
 
 
 def test_what_a_node_leaves_out_is_told(tmp_path: Path) -> None:

@@ -410,3 +410,23 @@ async def test_a_connection_whose_addresses_are_not_known_has_no_ends() -> None:
         assert ends(half, JumpChain()) == Ends()
     half.known = {"sockname": ("10.0.0.1", 5), "peername": ("10.0.0.2", 22)}
     assert ends(half, JumpChain()) == Ends("10.0.0.1", "10.0.0.2", 22)
+
+
+@pytest.mark.parametrize(
+    "asked", [(), ("password",), ("publickey",), ("publickey", "password"), ("password", "publickey")]
+)
+def test_a_server_takes_only_passwords_where_it_asks_for_one_and_for_no_key(asked: tuple[str, ...]) -> None:
+    lost: list[Exception | None] = []
+    client = module._Client(lost.append)
+    requests = {"password": client.password_auth_requested, "publickey": client.public_key_auth_requested}
+    assert [requests[method]() for method in asked] == [None] * len(asked), "nothing is sent"
+    assert client.methods == set(asked)
+    assert obstacles.only_passwords(client.methods) is (asked == ("password",))
+    assert lost == []
+
+
+def test_a_host_key_that_nobody_expected_is_kept_and_not_accepted(home: Path) -> None:
+    client = module._Client(lambda _: None)
+    key = asyncssh.read_private_key(client_key(home / "another"))
+    assert client.validate_host_public_key("far", "192.0.2.1", 22, key) is False
+    assert client.presented is key

@@ -17,7 +17,7 @@ from reconciler.gateway.dialects.openai import chat
 from reconciler.gateway.dialects.responses import create
 from reconciler.gateway.errors import ApiError, internal, invalid, prompt_quarantined, prompt_too_long
 from reconciler.gateway.events import Answer, Piece
-from reconciler.wire.generation import Accepted, CallPart, Delta, Finished
+from reconciler.wire.generation import Accepted, CallPart, Delta, Finished, Likely, TokenLogprobs
 from tests.gateway.conftest import HELLO
 from tests.gateway.dialects.responses.events import (
     calls_of,
@@ -217,3 +217,31 @@ def test_a_sign_of_life_adds_nothing_to_what_is_being_written(part: Part | None,
     assert sign["type"] == kind
     assert sign.get("delta", "") == ""
     assert events[-1]["response"]["output"] == whole("responses", answers)["output"]
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+@pytest.mark.parametrize("likely", [False, True])
+@pytest.mark.parametrize("text", ["", "a"])
+@pytest.mark.parametrize("reasoning", ["", "hm"])
+def test_a_token_without_text_is_told_only_where_tokens_are_asked_for(
+    with_ids: bool, likely: bool, text: str, reasoning: str
+) -> None:
+    body = {"model": "m", "messages": HELLO, "stream": True, "logprobs": likely, "return_token_ids": with_ids}
+    sources = Sources(lambda: 1_700_000_000.0, lambda: "0" * 24, lambda: 42)
+    stream = chat.parse(orjson.dumps(body), sources, Models()).answer
+    assert is_stream(stream)
+    logprobs = (TokenLogprobs(Likely(7, "a", -0.5), ()),) if likely else ()
+    before = stream.encode([(0, Accepted("r", (1, 2)))])
+    told = stream.encode([(0, Delta("r", (7,), text, reasoning, logprobs=logprobs))])
+    assert before
+    chunks = [orjson.loads(line[6:])["choices"][0] for line in told.split(b"\n\n") if line]
+    parts = [{"reasoning": reasoning}] * bool(reasoning) + [{"content": text}] * bool(text)
+    if not parts and (with_ids or likely):
+        parts = [{"content": ""}]
+    assert [
+        {key: chunk["delta"][key] for key in part} for chunk, part in zip(chunks, parts, strict=True)
+    ] == parts
+    ids = [chunk.get("token_ids") for chunk in chunks]
+    assert ids == ([[7], *[[]] * (len(parts) - 1)] if with_ids and parts else [None] * len(parts))
+    described = [chunk.get("logprobs") for chunk in chunks]
+    assert [each is not None for each in described] == [likely and not at for at in range(len(parts))]
