@@ -10,13 +10,14 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
-from reconciler.runner.group import init, ring
+from reconciler.runner.group import init, jaccl, ring
 from reconciler.runner.group.init import interrupted, timed_out
 from reconciler.wire.launch import ExitCode, RankConfig, RankEnd
 from tests.runner.ranks import configs
@@ -199,3 +200,141 @@ def test_another_error_of_mlx_is_not_tried_again(config: RankConfig, monkeypatch
     ):
         ring._formed(config, connects, shim.fileno())
     assert asked == [{"strict": True, "backend": "ring"}]
+
+
+# --- over RDMA -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Side:
+    """In place of the side channel: its failure explains more than MLX's error."""
+
+    failure: RankEnd | None = None
+    factory: object = "made by the side channel"
+
+
+@pytest.fixture
+def meshed(tmp_path: Path) -> RankConfig:
+    """Of rank 1 of three, joined by two cables to rank 0, and by one to rank 2."""
+    devices = (("", "rdma_en2,rdma_en3", ""), ("rdma_en4,rdma_en2", "", "rdma_en5"), ("", "rdma_en3", ""))
+    return replace(configs(tmp_path, tmp_path, 3, backend="jaccl")[1], devices=devices, verbs_seconds=45.0)
+
+
+def formed_over_rdma(
+    config: RankConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    group: Formed | Exception,
+    side: Side,
+    answers: Sequence[int] = (0, 1, 2),
+) -> tuple[object, dict[str, str], object]:
+    """The group, and the environment and arguments with which MLX was asked for it."""
+    seen: dict[str, str] = {}
+    asked: list[object] = []
+
+    def form(**options: object) -> Formed:
+        seen.update({name: value for name, value in os.environ.items() if "JACCL" in name or "MLX" in name})
+        seen["devices"] = Path(os.environ["JACCL_IBV_DEVICES"]).read_text()
+        asked.append(options)
+        if isinstance(group, Exception):
+            raise group
+        return group
+
+    monkeypatch.setattr(mx.distributed, "init", form)
+    monkeypatch.setattr(mx.distributed, "all_gather", lambda *_, **__: mx.array(list(answers)))
+    monkeypatch.setattr(jaccl, "interrupted", interruption(asked))
+    made = jaccl.init_jaccl(config, side, 7)  # type: ignore[arg-type]
+    return made, seen, asked
+
+
+def interruption(asked: list[object]) -> Callable[..., contextlib.AbstractContextManager[None]]:
+    def interrupted_by(descriptors: Sequence[int], seconds: float) -> contextlib.AbstractContextManager[None]:
+        asked.append((descriptors, seconds))
+        return contextlib.nullcontext()
+
+    return interrupted_by
+
+
+@pytest.mark.parametrize("ring", [False, True])
+def test_mlx_is_told_of_every_device_and_of_nothing_from_before(
+    meshed: RankConfig, monkeypatch: pytest.MonkeyPatch, ring: bool
+) -> None:
+    for name in jaccl.VARIABLES["ring"]:
+        monkeypatch.setenv(name, "of before")
+    config, group, side = replace(meshed, prefer_ring=ring), Formed(1, 3), Side()
+    made, seen, asked = formed_over_rdma(config, monkeypatch, group, side)
+    assert made is group
+    assert json.loads(seen["devices"]) == [
+        [None, ["rdma_en2", "rdma_en3"], None],
+        [["rdma_en4", "rdma_en2"], None, ["rdma_en5"]],
+        [None, ["rdma_en3"], None],
+    ]
+    assert seen["JACCL_IBV_DEVICES"] == seen["MLX_IBV_DEVICES"]
+    assert seen["JACCL_COORDINATOR"] == seen["MLX_JACCL_COORDINATOR"] == config.control
+    assert seen["JACCL_RANK"] == seen["MLX_RANK"] == "1"
+    assert [seen.get(name) for name in jaccl.VARIABLES["ring"]] == ["1" if ring else None] * 2
+    assert asked == [
+        ([7], 45.0),
+        {"strict": True, "backend": "jaccl", "all_gather_factory": "made by the side channel"},
+    ]
+    assert not {name for names in jaccl.VARIABLES.values() for name in names} & os.environ.keys()
+
+
+LATE = "changing queue pair to RTR failed with errno 4"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (RuntimeError("[jaccl] changing queue pair to RTR failed with errno 22"), ExitCode.GID, "errno 22"),
+        (ValueError("something new"), ExitCode.VERBS, "something new"),
+        (RuntimeError(LATE), ExitCode.VERBS, f"the RDMA driver did not answer within 45 s ({LATE})"),
+    ],
+)
+def test_an_error_over_rdma_is_told_with_the_devices_of_this_rank(
+    meshed: RankConfig, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, words: str
+) -> None:
+    with pytest.raises(RankEnd) as ended:
+        formed_over_rdma(meshed, monkeypatch, error, Side())
+    assert ended.value.code == code
+    assert ended.value.sentence.startswith("MLX could not set up RDMA on rdma_en2, rdma_en4, rdma_en5: ")
+    assert ended.value.sentence.endswith(words)
+
+
+def test_the_failure_of_the_side_channel_explains_the_error_that_it_causes(
+    meshed: RankConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = RankEnd(ExitCode.PEER_LOST, "rank 0 is gone")
+    with pytest.raises(RankEnd) as ended:
+        formed_over_rdma(meshed, monkeypatch, RuntimeError("something new"), Side(lost))
+    assert ended.value is lost
+
+
+@pytest.mark.parametrize(
+    ("group", "answers"), [(Formed(0, 3), (0, 1, 2)), (Formed(1, 2), (0, 1)), (Formed(1, 3), (0, 2, 1))]
+)
+def test_a_wrong_group_over_rdma_is_not_used(
+    meshed: RankConfig, monkeypatch: pytest.MonkeyPatch, group: Formed, answers: tuple[int, ...]
+) -> None:
+    with pytest.raises(RankEnd) as ended:
+        formed_over_rdma(meshed, monkeypatch, group, Side(), answers)
+    assert ended.value.code == ExitCode.WRONG_GROUP
+
+
+@pytest.mark.parametrize("available", [True, False])
+def test_an_mlx_without_jaccl_is_told_before_anything_is_set_up(
+    monkeypatch: pytest.MonkeyPatch, available: bool
+) -> None:
+    asked: list[str] = []
+
+    def is_available(backend: str) -> bool:
+        asked.append(backend)
+        return available
+
+    monkeypatch.setattr(mx.distributed, "is_available", is_available)
+    if available:
+        jaccl.require_jaccl()
+    else:
+        with pytest.raises(RankEnd, match="has no JACCL") as ended:
+            jaccl.require_jaccl()
+        assert ended.value.code == ExitCode.NO_BACKEND
+    assert asked == ["jaccl"]
