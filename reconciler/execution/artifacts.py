@@ -85,7 +85,7 @@ def keep_newest(folder: Path, job: JobName, runs: int = RUNS_KEPT) -> None:
 def refused(path: str) -> str:
     """Return why a path is not taken; empty if it is."""
     parts = path.split("/")
-    if not path or path.startswith("/"):
+    if path.startswith("/"):
         return "its path is not relative"
     if any(part in ("", ".", "..") for part in parts):
         return 'its path has a part that is empty, "." or ".."'
