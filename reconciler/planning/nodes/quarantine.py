@@ -123,10 +123,12 @@ def _person(world: World, node: NodeObservation) -> str:
 
 
 def _held(world: World, name: NodeName) -> Quarantine | None:
-    rank, fault = _held_rank(world, name), FaultClass.UNKILLABLE_RANK
-    if rank is None:
-        return None
-    person = _HELD.steps(Detection("", (name,)), "")
+    rank = _held_rank(world, name)
+    return None if rank is None else _of_held(name, rank)
+
+
+def _of_held(name: NodeName, rank: ObservedRank) -> Quarantine:
+    fault, person = FaultClass.UNKILLABLE_RANK, _HELD.steps(Detection("", (name,)), "")
     return Quarantine(name, fault, fault.reason, held_text(rank), person)
 
 
@@ -136,11 +138,10 @@ def _held_rank(world: World, name: NodeName) -> ObservedRank | None:
 
 def _held_trouble(world: World, name: NodeName) -> Trouble | None:
     """Report it once it is certain: until then, the rank may have much memory to give back."""
-    found, rank = _held(world, name), _held_rank(world, name)
-    if found is None or rank is None:
+    rank = _held_rank(world, name)
+    if rank is None or (name not in world.desired.nodes and name not in world.memory.agents):
         return None
-    if name not in world.desired.nodes and name not in world.memory.agents:
-        return None
+    found = _of_held(name, rank)
     doing = "nothing new is started there, and its groups are formed without it"
     key, sign, task = ObjectKey("Node", name), (str(rank.report.id),), _HELD.sign(Detection("", (name,)))
     return Trouble(key, NodeSubject(name), found.fault, found.text, doing, found.person, sign, task)

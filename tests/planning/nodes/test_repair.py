@@ -408,6 +408,11 @@ def test_what_does_not_help_is_tried_a_few_times_in_a_boot_and_then_left_to_a_pe
     plan = world.plan()
     assert repairs(plan) == []
     assert f": it was tried {ATTEMPTS_MAX} times since node-a booted" in refused(plan)[0]
+    assert "and did not last: nobody has confirmed it; on node-a" in refused(plan)[0]
+    last = world.repairs[A]
+    world.repairs[A] = replace(last, id="of another change")
+    assert "and did not last; on node-a" in refused(world.plan())[0], "its problem was of another change"
+    world.repairs[A] = last
     assert "on node-a: sudo ifconfig bridge0 deletem en3" in condition(world, A, "Stalled")[2]
     world.settle()
     assert world.group().transport == "ring-lan"
@@ -528,6 +533,31 @@ def test_what_is_not_allowed_any_more_is_not_confirmed() -> None:
     allow(world, A)
     assert confirms(world) == []
     assert repairs(world.plan()) == []
+
+
+def test_only_machines_that_may_be_changed_from_here_are_looked_at_before_a_group_is_formed() -> None:
+    def changeable(world: World) -> tuple[NodeName, ...]:
+        return repair.changeable(world.seen())
+
+    world = cabled(network=True)
+    assert changeable(world) == ()
+    learn_of_port(world, A, bridged=True)
+    assert changeable(world) == (A,), "as soon as no group uses its port"
+    allow(world, A)
+    assert changeable(world) == (), "nobody has allowed it"
+    allow(world, A, network=True)
+    learn_of_port(world, A, bridged=False, address="192.168.0.1")
+    assert changeable(world) == (), "the address is somebody else's"
+    learn_of_port(world, A, bridged=True)
+    assert changeable(world) == (), "that stands against all changes of the port"
+    learn_of_port(world, A, bridged=False, address="169.254.9.9")
+    learn(world, A, routes=None)
+    assert changeable(world) == (), "nobody knows whether the address is free"
+    learn(world, A, routes=LAN)
+    assert changeable(world) == (A,)
+    learn_of_port(world, A, address=address(world, A))
+    world.in_flight.add("repair/node-b")
+    assert changeable(world) == (B,)
 
 
 def test_a_group_waits_while_a_change_is_being_asked_for() -> None:

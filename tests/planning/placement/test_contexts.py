@@ -122,8 +122,15 @@ def test_no_config_stops_the_planner(config: dict[str, Any]) -> None:
 
 @given(st.integers(1, CONTEXT_MAX), st.integers(0, CONTEXT_MAX))
 def test_the_longest_that_fits_is_found_to_a_step(most: int, room: int) -> None:
-    contexts = Contexts(min(most, LEAST), most)
-    found = contexts.largest(lambda context: context <= room)
+    contexts, tried = Contexts(min(most, LEAST), most), list[int]()
+
+    def fits(context: int) -> bool:
+        tried.append(context)
+        return context <= room
+
+    found = contexts.largest(fits)
+    assert contexts.least not in tried
+    assert all(context in (most, found) or context % STEP == 0 for context in tried)
     assert contexts.least <= found <= contexts.most
     assert found <= room or found == contexts.least
     assert found == contexts.most or found + STEP > min(room, contexts.most)

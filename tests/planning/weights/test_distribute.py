@@ -17,7 +17,7 @@ from reconciler.state import (
     WaitingFor,
     Write,
 )
-from reconciler.state.machine.weights import FetchWeights
+from reconciler.state.machine.weights import ON_DEMAND, FetchWeights
 from reconciler.wire.launch import ExitCode, Phase
 from reconciler.wire.weights import (
     FETCHERS_MAX,
@@ -196,6 +196,18 @@ def test_of_nodes_without_the_weights_those_with_the_most_memory_get_them() -> N
     world = agents(machines(count=3, nodes=1))
     world.memory_of = {"node-1": 2 * world.memory_bytes}
     assert fetches(world.plan()) == ["node-1"]
+
+
+@pytest.mark.parametrize(("wish", "at_once"), [("0/1", True), ("1/1", False), (f"{ON_DEMAND}abc", False)])
+def test_what_failed_for_another_wish_is_tried_at_once_and_a_check_that_a_person_asked_for_is_no_wish(
+    wish: str, at_once: bool
+) -> None:
+    world = agents(machines(count=1, nodes=1))
+    stands(world, "node-0", FetchProblem.INTERRUPTED, ended_seconds=0.5)
+    found = world.fetched[PATH][NodeName("node-0")]
+    assert found is not None
+    world.fetched[PATH][NodeName("node-0")] = replace(found, wish=wish)
+    assert fetches(world.plan()) == (["node-0"] if at_once else [])
 
 
 def test_another_wish_is_tried_at_once() -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from reconciler.runner.requests.event_frames import event_frame
 from reconciler.wire.codec import to_wire
 from reconciler.wire.frames import encode
-from reconciler.wire.generation import CallPart, Delta, Finished
+from reconciler.wire.generation import CallPart, Delta, Finished, Likely, TokenLogprobs
+from reconciler.wire.question import Vector
 
 TEXT = st.text(st.characters(), max_size=20)  # surrogates as well
 
@@ -19,11 +20,19 @@ TEXT = st.text(st.characters(), max_size=20)  # surrogates as well
     text=TEXT,
     reasoning=TEXT,
     calls=st.sampled_from([(), (CallPart(0, "look", "call_1"),)]),
+    logprobs=st.sampled_from([(), (TokenLogprobs(Likely(7, "a", -0.5)),)]),
+    vectors=st.sampled_from([(), (Vector(0, "AACAPw=="),)]),
 )
 def test_a_delta_is_written_as_the_codec_writes_it(
-    request: str, tokens: tuple[int, ...], text: str, reasoning: str, calls: tuple[CallPart, ...]
+    request: str,
+    tokens: tuple[int, ...],
+    text: str,
+    reasoning: str,
+    calls: tuple[CallPart, ...],
+    logprobs: tuple[TokenLogprobs, ...],
+    vectors: tuple[Vector, ...],
 ) -> None:
-    delta = Delta(request, tokens, text, reasoning, calls)
+    delta = Delta(request, tokens, text, reasoning, calls, logprobs, vectors)
     assert event_frame(delta) == encode(to_wire(delta, brief=True))
 
 

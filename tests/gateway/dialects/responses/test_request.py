@@ -385,6 +385,26 @@ def test_items_of_the_providers_own_tools_are_placeholders_and_those_of_the_clie
     ]
 
 
+@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "known"),
+    [("mcp_list_tools", True), ("compaction", True), ("of_tomorrow_call", True), ("of_tomorrow", False)],
+)
+def test_an_item_of_an_unknown_type_is_refused_unless_it_was_answered_already(
+    kind: str, known: bool, answered: bool
+) -> None:
+    """Nobody can change an item any more that a conversation has behind it."""
+    item, hello = {"type": kind}, {"role": "user", "content": "hello"}
+    items = [item, hello] if answered else [hello, item]
+    if not known and not answered:
+        error = refused(input=items)
+        assert (error.param, error.code) == ("input[1].type", "unsupported_item")
+        assert error.text == "items of type 'of_tomorrow' are not known"
+    else:
+        (told,) = [each for each in asked(input=items).messages if each["role"] == "assistant"]
+        assert told["content"] == f"[{kind} omitted: this model reads text only]"
+
+
 @pytest.mark.parametrize(
     ("items", "param"),
     [
