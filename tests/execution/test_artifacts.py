@@ -205,6 +205,18 @@ def test_bounds_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert huge.files == 0
 
 
+@pytest.mark.parametrize(("last", "files"), [(4, 2), (5, 1)])
+def test_so_many_bytes_of_a_run_are_fetched_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int, files: int
+) -> None:
+    monkeypatch.setattr(artifacts, "BYTES_MAX", 10)
+    found = fetched(Nodes({0: {"a": b"x" * 6}, 1: {"b": b"x" * last}}), tmp_path)
+    assert (found.files, found.size) == (files, 6 + last * (files == 2))
+    assert ("GiB of a run are not fetched" in found.text) == (files == 1)
+    nothing = fetched(Nodes({0: {"a": b"x" * 10, "b": b""}}), tmp_path / "other")
+    assert nothing.files == 2, "a file without bytes always has room"
+
+
 def test_two_names_that_are_one_on_some_disks_are_not_mixed(tmp_path: Path) -> None:
     found = fetched(Nodes({0: {"Model": b"1", "model": b"22"}}), tmp_path)
     assert (found.files, found.size) == (1, 1)

@@ -63,9 +63,9 @@ class Cluster:
     error: Exception | None = None
     """Raised instead of the answer of an agent, or of a machine."""
     unwritable: bool = False
-    """Whether the store can be written."""
+    """True if the store cannot be written."""
     unreached: bool = False
-    """Whether agents can be connected to again."""
+    """True if agents cannot be connected to again."""
     now: float = 1000.0
     done: list[tuple[Any, ...]] = field(default_factory=list)
     token: int = TOKEN
@@ -123,7 +123,7 @@ class Cluster:
 
 
 def asked(cluster: Cluster) -> list[Any]:
-    """What agents were asked for."""
+    """List the requests that agents got."""
     return [each[-1] for each in cluster.done if each[0] == "asked"]
 
 

@@ -314,3 +314,13 @@ def test_what_is_chosen_how_is_as_for_chat_completions() -> None:
 def test_a_session_is_the_user_of_the_metadata() -> None:
     assert parsed(metadata={"user_id": "user_1_session_2"}).session == "user_1_session_2"
     assert parsed(service_tier="auto").session == ""
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [("text", "text"), (5, "5"), (None, ""), ([], "[]"), ({}, "{}"), ({"type": None}, '{"type":null}')],
+)
+@pytest.mark.parametrize(("role", "between"), [("user", "\n"), ("assistant", "")])
+def test_a_block_that_is_none_is_shown_as_it_is(role: str, between: str, block: Any, text: str) -> None:
+    first, *_ = conversation({"role": role, "content": [{"type": "text", "text": "a"}, block]}, *HELLO)
+    assert first["content"].startswith(f"a{between}{text}" if text else "a")

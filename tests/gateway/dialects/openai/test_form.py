@@ -6,8 +6,16 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from reconciler.gateway.dialects.forms import CHOICES_MAX, REGEX_CHARACTERS_MAX, SCHEMA_BYTES_MAX
+from reconciler.gateway.dialects.forms import (
+    CHOICES_MAX,
+    REGEX_CHARACTERS_MAX,
+    SCHEMA_BYTES_MAX,
+    ToolUse,
+    form_of,
+)
 from reconciler.gateway.dialects.openai.completions import parse_completion
 from reconciler.gateway.dialects.openai.request import parse_chat
 from reconciler.gateway.errors import ApiError
@@ -138,3 +146,36 @@ def test_a_choice_says_which_tools_may_and_have_to_be_called(
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_by_its_path(fields: dict[str, Any], param: str) -> None:
     assert fault(**fields).param == param
+
+
+USES = st.builds(
+    ToolUse,
+    offered=st.booleans(),
+    required=st.booleans(),
+    names=st.lists(st.sampled_from("fgx"), max_size=2, unique=True).map(tuple),
+)
+
+
+@given(
+    content=st.sampled_from([None, FREE, Form(schema=TEXT)]),
+    use=USES,
+    strict=st.lists(st.sampled_from("fg"), unique=True),
+    known=st.sampled_from([(), ("f", "g")]),
+)
+def test_the_form_of_an_answer_has_the_calls_that_it_may_and_must_have(
+    content: Form | None, use: ToolUse, strict: list[str], known: tuple[str, ...]
+) -> None:
+    wrong = ""
+    if not known and (use.required or use.names):
+        wrong = "there are no tools to call"
+    elif "x" in use.names:
+        wrong = "there is no tool 'x'"
+    if wrong:
+        with pytest.raises(ApiError, match=wrong) as refused:
+            form_of(content, use, strict, known)
+        assert (refused.value.status, refused.value.param) == (400, "tool_choice")
+        return
+    found = form_of(content, use, strict, known)
+    assert (found.calls_required, found.callable) == (use.required, use.names)
+    assert found.strict == (tuple(strict) if use.offered else ())
+    assert found.schema == (content.schema if content else None)

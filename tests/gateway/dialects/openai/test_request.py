@@ -294,6 +294,22 @@ def test_messages_take_the_shape_of_chat_templates() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "rendered"),
+    [
+        ({"reasoning": "a"}, "a"),
+        ({"reasoning_content": "b"}, "b"),
+        ({"reasoning": "a", "reasoning_content": "b"}, "b"),
+        ({"reasoning": "a", "reasoning_content": ""}, "a"),
+        ({"reasoning": "", "reasoning_content": None}, None),
+    ],
+)
+def test_reasoning_has_the_name_of_either_server(fields: dict[str, Any], rendered: str | None) -> None:
+    messages = [{"role": "assistant", "content": "hm", **fields}, {"role": "user", "content": "a"}]
+    first = parsed(messages=messages).choices[0].messages[0]
+    assert first.get("reasoning_content") == rendered
+
+
+@pytest.mark.parametrize(
     ("text", "rendered"),
     [
         ('{"x": [1]}', {"x": [1]}),
