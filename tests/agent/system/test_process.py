@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from reconciler.agent.system import process
+from reconciler.agent.system import operating_system, process
 from tests.tracing import held
 
 SLEEPS = (sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)")
@@ -42,3 +42,12 @@ def test_no_number_that_stands_for_more_than_one_rank_is_signalled(
     assert sent == []
     process.signal_group(2, signal.SIGKILL)
     assert sent == [(2, signal.SIGKILL)]
+
+
+@pytest.mark.parametrize(
+    ("state", "threads", "ended"),
+    [("Z", 1, True), ("X", 1, True), ("Z", 2, False), ("X", 2, False), ("R", 1, False), ("T", 0, False)],
+)
+def test_a_process_has_ended_with_the_last_of_its_threads(state: str, threads: int, ended: bool) -> None:
+    fields = [state, *["7"] * 16, str(threads), *["9"] * 10]
+    assert operating_system.has_ended([field.encode() for field in fields]) is ended
