@@ -9,6 +9,7 @@ import pytest
 
 from reconciler.runner.decode.answer import Answer
 from reconciler.runner.model.adapter import Tokenizer
+from reconciler.wire.form import FREE, Form
 from reconciler.wire.generation import Delta, Finished
 from reconciler.wire.sampling import Ending, Repetition
 from tests.runner.ranks import Reply, question
@@ -100,6 +101,19 @@ def test_a_tool_call_that_was_cut_off_comes_back_as_text(endless_tokenizer: Toke
 
 def test_without_tools_nothing_is_a_tool_call(endless_tokenizer: Tokenizer) -> None:
     assert answer_of(endless_tokenizer, CALL).text == CALL
+
+
+@pytest.mark.parametrize(
+    ("form", "formed"),
+    [(FREE, False), (Form(schema="{}"), True), (Form(regex=".*"), True)],
+    ids=["free", "schema", "regex"],
+)
+def test_what_looks_like_a_call_within_a_prescribed_answer_is_a_part_of_it(
+    endless_tokenizer: Tokenizer, form: Form, formed: bool
+) -> None:
+    written = f"ok {CALL}"
+    reply = answer_of(endless_tokenizer, written, tools=(TOOL,), form=form)
+    assert (reply.text, len(reply.calls)) == ((written, 0) if formed else ("ok ", 1))
 
 
 def test_a_stop_string_is_held_back_until_it_is_certain(endless_tokenizer: Tokenizer) -> None:
