@@ -31,6 +31,8 @@ SHARE_FOR_ONE = 0.02
 """So much of all tests at least: where the machine was busy, all took longer."""
 NOT_RECORDED = (*CLUSTER_FOLDERS, "bench", "console/browser", "documents", "mutants", "sandbox", "simulation")
 """Whole clusters, which take too long for one bug; tests of tools; and the simulator, whose slice judges by itself."""
+OF_CONSTANTS = ("tests/documents/test_waits.py::test_the_figures_of_the_table_are_those_of_the_code",)
+"""They compare constants with what people read, from the source: no recorder sees it."""
 PROCESSES = ("agent", "gateway", "runner")
 """Rooms whose code runs in processes of its own, some of which no recorder enters (``python -I``)."""
 HERE = Path(__file__).parent
@@ -60,9 +62,10 @@ class Reached:
 
     def chosen(self, bug: Generated) -> list[str]:
         """Return what is run against a bug first, within ``SECONDS_FOR_ONE``: the tests of its module, of its folder, of
-        its room, then others; of these the fastest files first."""
+        its room, then others; of these the fastest files first. Against a constant, those of all constants come before."""
         share = SHARE_FOR_ONE * sum(self.seconds.values())
-        return list(self._within(max(SECONDS_FOR_ONE, share), self._near(bug)))
+        of_all = OF_CONSTANTS if bug.mentions else ()
+        return [*of_all, *self._within(max(SECONDS_FOR_ONE, share), self._near(bug))]
 
     def rest(self, bug: Generated) -> list[str]:
         """Return what is run against a bug that those let pass, within ``SECONDS_FOR_THE_REST``, in the same order."""

@@ -14,7 +14,7 @@ from tests.mutants.judging import KILLED, Verdict
 from tests.mutants.planting import ROOT
 
 from .drawing import Generated
-from .reaching import HERE, SECONDS_FOR_ONE, Reached, _gathered, _mentioning, _read
+from .reaching import HERE, OF_CONSTANTS, SECONDS_FOR_ONE, Reached, _gathered, _mentioning, _read
 from .recorder import CURRENT, FOLDER, Recorder
 from .report import Fate, percent, summary
 
@@ -85,6 +85,9 @@ def test_for_a_constant_those_count_that_reach_a_line_which_mentions_it() -> Non
     )
     rows = [("tests/a.py::uses", 1.0, {file: f"{1 << users[0]:x}"}), ("tests/a.py::other", 1.0, {file: "2"})]
     assert _read(rows).by(constant) == ["tests/a.py::uses"]
+    assert _read(rows).chosen(constant) == [*OF_CONSTANTS, "tests/a.py::uses"]
+    for path, _, function in (test.partition("::") for test in OF_CONSTANTS):
+        assert f"def {function}(" in (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_threads_and_repeated_runs_are_recorded_and_other_code_is_not() -> None:
