@@ -227,6 +227,22 @@ async def test_each_request_gets_its_own_events_and_all_are_told_of_the_end(link
     assert (link.connection.in_flight, link.connection.ready) == (0, False)
 
 
+@pytest.mark.parametrize("requests", [0, 1, 2])
+async def test_the_log_tells_how_many_requests_were_lost_with_a_connection_and_nothing_of_an_idle_one(
+    link: Link, caplog: pytest.LogCaptureFixture, requests: int
+) -> None:
+    await link.open()
+    asked = [Listening() for _ in range(requests)]
+    for number, each in enumerate(asked):
+        link.connection.submit(replace(ASKED, request=f"{number}.0"), each)
+    await link.rank.stop()
+    await eventually(lambda: not link.connection.ready)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    socket = link.connection.backend.socket
+    assert told == ([f"lost {socket} on node-a with {requests} requests"] if requests else [])
+    assert [each.lost for each in asked] == [1] * requests
+
+
 async def test_a_request_that_fits_no_frame_or_finds_no_connection_is_refused_and_not_kept(
     link: Link,
 ) -> None:
