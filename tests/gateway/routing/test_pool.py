@@ -250,6 +250,20 @@ async def test_when_the_next_attempt_is_made_matters_only_where_there_is_no_grou
     assert pool.limits(replace(route(backend), refused="NotEnoughMemory")).refused == ""
 
 
+async def test_a_request_waits_for_as_long_as_the_newest_routes_say(made: Home) -> None:
+    backend = await made.rank()
+    made.write(route(backend), hold_seconds=60.0)
+    pool = made.pool()
+    waiting, refused = replace(route(), attempt_at=WALL + 5), replace(route(), refused="NotEnoughMemory")
+    for seconds in (60.0, 30.0, 30.0, 60.0):
+        made.write(route(backend), hold_seconds=seconds)
+        pool.refresh()
+        limits = [pool.limits(each) for each in (None, route(), route(backend), waiting, refused)]
+        assert [each.hold_seconds for each in limits] == [seconds] * 5
+        assert all(each.timing is pool.timing for each in limits)
+        assert pool.limits() is pool.limits(), "it is asked for with every token"
+
+
 async def test_only_so_many_requests_that_have_no_answer_yet_are_held(made: Home) -> None:
     made.write(route(), hold_seconds=7.0)
     pool = made.pool()

@@ -13,7 +13,7 @@ from reconciler.gateway.events import Answer, Event
 from reconciler.gateway.routing.pool import Pool
 from reconciler.gateway.routing.run import Run
 from reconciler.wire.frames import FRAME_BYTES_MAX
-from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Generate, Prefill
+from reconciler.wire.generation import Accepted, Delta, Failed, Finished, Generate, Prefill, Route
 from reconciler.wire.sampling import OPEN, SamplingDefaults
 from tests.gateway.rank_double import Turn, eventually, silent, story
 
@@ -256,16 +256,21 @@ async def test_an_answer_that_has_ended_leaves_its_place_before_its_client_has_r
     assert rank.cancelled == []
 
 
+def at_once(groups: Groups, *routes: Route) -> None:
+    """Put routes into force under which a withdrawn group may not be silent at all."""
+    groups.pool.timing = replace(groups.pool.timing, withdrawn_silence=0.0)
+    groups.at.write(*routes, hold_seconds=groups.pool.hold_seconds + 1)
+    groups.pool.refresh()
+
+
 async def test_a_group_that_is_withdrawn_and_silent_has_died_under_its_request(groups: Groups) -> None:
     (rank,) = await groups.route(silent)
     asked = Asked(groups.pool)
     with asked.run:
         asked.run.next_look()
         await rank.until(lambda rank: len(rank.asked) == 1)
-        groups.at.write(route())
-        groups.pool.refresh()
         assert groups.pool.suspects("llama").idle
-        groups.pool.timing = replace(groups.pool.timing, withdrawn_silence=0.0)
+        at_once(groups, route())
         await eventually(lambda: asked.run.next_look() > 0 and rank.cancelled == ["chat.0"])
         assert groups.pool.suspects("llama").suspected(asked.run.suspicion.digest)
 
@@ -275,7 +280,7 @@ async def test_a_group_that_the_routes_name_may_be_silent_for_as_long_as_it_take
     asked = Asked(groups.pool)
     with asked.run:
         asked.run.next_look()
-        groups.pool.timing = replace(groups.pool.timing, withdrawn_silence=0.0)
+        at_once(groups, *groups.pool.file.current.routes)
         for _ in range(3):
             asked.run.next_look()
             await asyncio.sleep(0)
