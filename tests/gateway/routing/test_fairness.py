@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reconciler.gateway.errors import ApiError
@@ -307,6 +307,13 @@ def test_after_a_change_of_groups_the_first_of_each_model_looks() -> None:
     assert [first.woken, second.woken] == [1, 0]
 
 
+LONG, SHORT = ("a", False), ("a", True)
+
+
+@example(batch=4, asked=[*[LONG] * 4, ("b", True), SHORT, ("c", False)], ends=[0, 0, 0])
+@example(batch=8, asked=[*[LONG] * 8, ("c", False), *[SHORT] * 3, ("b", False)], ends=[0, 0, 0, 0, 0])
+@example(batch=1, asked=[LONG, ("b", False), SHORT, SHORT], ends=[0, 0, 0])
+@example(batch=2, asked=[LONG, ("b", False), LONG, ("b", False), ("b", False)], ends=[0, 1, 0])
 @given(
     batch=st.integers(1, 9),
     asked=st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=30),
