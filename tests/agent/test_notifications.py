@@ -17,6 +17,7 @@ from reconciler.agent.ranks import directory
 from reconciler.agent.ranks import shim as shims
 from reconciler.agent.ranks.child import start_standby
 from reconciler.agent.ranks.directory import RankDirectory
+from reconciler.agent.ranks.ranks import Ranks
 from reconciler.agent.ranks.shim import LINE_BYTES_MAX, Lines, Shim, Standby, read_program
 from reconciler.agent.server import CONTROLLERS_MAX, Agent, Fence
 from reconciler.wire.launch import Exit, Phase, Progress
@@ -300,3 +301,41 @@ def test_a_second_wish_to_end_a_rank_only_shortens_its_time(tmp_path: Path, sign
         assert loop.due == [due]
     assert signals == [signal.SIGTERM, signal.SIGCONT]
     shim._rank_log.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "prepared"),
+    [
+        ({}, True),
+        ({"spare": False}, False),
+        ({"watched": False}, False),
+        ({"phase": Phase.WARM}, False),
+        ({"was_ready": False}, False),
+    ],
+    ids=str,
+)
+async def test_a_standby_process_waits_for_the_next_rank_like_one_that_has_been_ready_for_a_while(
+    changes: dict[str, Any], prepared: bool
+) -> None:
+    told: list[str] = []
+    host: Any = SimpleNamespace(
+        prepare=lambda id: told.append(f"for {id}"), end_standby=lambda seconds: told.append("none")
+    )
+    facts = {"spare": True, "watched": True, "phase": Phase.READY, "was_ready": True, **changes}
+
+    def rank(id: str, ended: bool) -> Any:
+        return SimpleNamespace(
+            id=id,
+            spare=facts["spare"],
+            watched=facts["watched"],
+            state=SimpleNamespace(progress=Progress(facts["phase"])),
+            vitals=SimpleNamespace(was_ready=facts["was_ready"]),
+            ended_before=lambda seconds: ended,
+        )
+
+    for ends, otherwise in ((True, ["none"]), (False, [])):
+        told.clear()
+        ranks: Any = Ranks(host, lambda urgent: None)
+        ranks._ranks = {name: rank(name, ended) for name, ended in (("a", True), ("b", ends))}
+        ranks._keep_standby()
+        assert told == (["for a"] if prepared else otherwise)

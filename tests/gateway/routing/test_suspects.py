@@ -410,3 +410,18 @@ def test_a_prompt_is_not_refused_until_the_day_of_a_clock_that_was_ahead(ahead: 
     assert suspects.refused("bad", WALL + ahead + 1) is not None
     assert suspects.refused("bad", WALL) is None
     assert suspects.quarantined(WALL) == ()
+
+
+@pytest.mark.parametrize(
+    ("ends", "free"), [("bad.0", True), ("other.0", False), ("bad.1", False), (None, False)], ids=str
+)
+def test_the_next_trial_begins_when_the_one_that_runs_has_ended_and_no_other(
+    ends: str | None, free: bool
+) -> None:
+    suspects = Suspects("llama")
+    die(suspects, FIRST, STRONG, bad=False, worse=False)
+    assert turn(suspects, "bad")
+    assert not turn(suspects, "worse"), "a trial runs"
+    if ends is not None:
+        suspects.ended(ends)
+    assert turn(suspects, "worse") is free

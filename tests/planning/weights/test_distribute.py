@@ -421,6 +421,26 @@ def test_a_fetch_that_filled_the_disk_goes_on_as_soon_as_there_is_room() -> None
     assert fetches(world.plan()) == ["node-0"]
 
 
+@pytest.mark.parametrize(
+    ("problem", "total", "free", "again"),
+    [
+        (FetchProblem.DISK_FULL, 40_000_000, 10**12, True),
+        (FetchProblem.DISK_FULL, 40_000_000, None, False),
+        (FetchProblem.DISK_FULL, 0, 10**12, False),
+        (FetchProblem.NOT_SERVABLE, 40_000_000, 10**12, False),
+    ],
+)
+def test_room_ends_the_wait_only_of_what_lacked_it_and_where_it_is_known_how_much(
+    problem: str, total: int, free: int | None, again: bool
+) -> None:
+    world = agents(machines(count=1, nodes=1))
+    progress = Progress(FetchPhase.FAILED, 12_000_000, total, 2e6, problem=problem, text="it broke")
+    told = FetchReport(progress, "1/1", 1, ended_seconds=10.0)
+    world.fetched.setdefault(PATH, {})[NodeName("node-0")] = told
+    world.reports["node-0"] = {"models_free_bytes": free, "models_total_bytes": 10**12}
+    assert fetches(world.plan()) == (["node-0"] if again else [])
+
+
 def test_while_news_of_a_fetch_are_awaited_no_other_machine_asks_the_hub() -> None:
     world = agents(machines(count=2, nodes=2))
     world.writes = {NodeName("node-0"): Write(world.link, 1000)}
