@@ -88,6 +88,7 @@ class Slow:
         self.takes = asyncio.Semaphore(0)
 
     async def read(self, size: int) -> bytes:
+        await asyncio.sleep(0)
         return b"x" * size
 
     def write(self, piece: bytes) -> None:
@@ -112,7 +113,7 @@ async def test_no_more_is_in_memory_than_a_piece_for_each_way_however_slow_a_sid
     for pieces in range(1, 4):
         for side in sides.values():
             side.takes.release()
-        for _ in range(20):
+        for _ in range(40):
             await asyncio.sleep(0)
         assert [side.sent for side in sides.values()] == [pieces * copy.PIECE_BYTES] * 2
     carrying.cancel()
