@@ -12,7 +12,7 @@ import pytest
 from reconciler.runner.markup.answer import Family
 from reconciler.runner.markup.families import Known
 from reconciler.runner.model.adapter import Tokenizer
-from reconciler.runner.requests.conversation import render
+from reconciler.runner.requests.conversation import _arguments, render
 
 PLAIN = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
 ONE_FIRST = """\
@@ -127,6 +127,25 @@ def test_a_template_gets_arguments_as_an_object_however_the_client_sends_them(
     turn = {"role": "assistant", "content": "b", "tool_calls": [call]}
     text = render([*conversation("user:a"), turn], [], tokenizer).text
     assert json.loads(text.partition("[assistant:b]")[2]) == taken
+
+
+@pytest.mark.parametrize(
+    ("given", "rendered"),
+    [
+        (None, {}),
+        ("", {}),
+        ({"a": 1}, {"a": 1}),
+        ('{"a": 1}', {"a": 1}),
+        ([1], "[1]"),
+        (3, "3"),
+        ("[1]", "[1]"),
+        ("no JSON", "no JSON"),
+        ("[" * 100_000, "[" * 100_000),
+    ],
+    ids=["none", "empty", "parsed", "object", "parsed list", "number", "list", "no JSON", "deep"],
+)
+def test_arguments_of_a_call_are_an_object_or_the_text_that_they_are(given: Any, rendered: Any) -> None:
+    assert _arguments(given) == rendered
 
 
 def test_what_a_template_takes_is_found_out_once_for_each_model() -> None:

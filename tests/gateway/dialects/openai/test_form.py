@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reconciler.gateway.dialects.forms import (
@@ -156,6 +156,12 @@ USES = st.builds(
 )
 
 
+@example(content=None, use=ToolUse(), strict=["g"], known=("f", "g"))
+@example(content=Form(schema=TEXT), use=ToolUse(offered=False), strict=["g"], known=("f", "g"))
+@example(content=None, use=ToolUse(required=True), strict=[], known=("f", "g"))
+@example(content=None, use=ToolUse(names=("f",)), strict=["f", "g"], known=("f", "g"))
+@example(content=None, use=ToolUse(required=True), strict=[], known=())
+@example(content=None, use=ToolUse(names=("x",)), strict=[], known=("f", "g"))
 @given(
     content=st.sampled_from([None, FREE, Form(schema=TEXT)]),
     use=USES,

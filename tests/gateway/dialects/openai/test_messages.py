@@ -54,7 +54,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 
 @given(st.lists(st.sampled_from(ROLES), max_size=5))
 def test_the_user_asks_last_where_nobody_has_answered_and_no_tool_was_right_before(roles: list[str]) -> None:
-    """Instructions may follow the question. What agents put behind the output of a tool asks nothing."""
+    """Instructions may follow the question. A text that an agent puts behind the output of a tool asks nothing."""
     asking = [
         at
         for at, role in enumerate(roles)
