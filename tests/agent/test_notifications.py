@@ -339,3 +339,17 @@ async def test_a_standby_process_waits_for_the_next_rank_like_one_that_has_been_
         ranks._ranks = {name: rank(name, ended) for name, ended in (("a", True), ("b", ends))}
         ranks._keep_standby()
         assert told == (["for a"] if prepared else otherwise)
+
+
+async def test_that_output_is_lost_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    shim: Any = Shim(asyncio.get_running_loop(), RankDirectory(tmp_path))
+    shim._rank_log.close()
+
+    def full(_: bytes) -> None:
+        raise OSError(28, "no space left on device")
+
+    shim._rank_log = SimpleNamespace(write=full)
+    for _ in range(3):
+        shim._append(b"words")
+    told = [record.getMessage() for record in caplog.records if record.name == shims._log.name]
+    assert told == ["output of the rank is lost: [Errno 28] no space left on device"]

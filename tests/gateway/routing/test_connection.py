@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.gateway.events import Event
+from reconciler.gateway.routing import connection as module
 from reconciler.gateway.routing.connection import RankConnection
 from reconciler.gateway.routing.timeouts import Timing
-from reconciler.wire.codec import WireError
-from reconciler.wire.frames import FRAME_BYTES_MAX
+from reconciler.wire import SPOKEN
+from reconciler.wire.codec import Hello, WireError, to_wire
+from reconciler.wire.frames import FRAME_BYTES_MAX, encode
 from reconciler.wire.generation import Backend, Generate
 from tests.gateway.rank_double import RankDouble, Turn, eventually, story
 
@@ -321,3 +323,17 @@ async def test_one_that_drains_is_not_used_until_new_routes_name_it(link: Link) 
     assert not link.connection.ready
     link.connection.reset()
     assert link.connection.ready
+
+
+@pytest.mark.parametrize(
+    ("versions", "spoken"), [(SPOKEN, True), ((*SPOKEN, 99), True), ((99,), False), ((), False)], ids=str
+)
+async def test_a_rank_that_speaks_no_common_version_is_not_used(
+    versions: tuple[int, ...], spoken: bool
+) -> None:
+    ended: list[object] = []
+    greeted = module._Connection(lambda _: None, ended.append, lambda: None)
+    greeted.data_received(encode(to_wire(Hello("rank", versions))))
+    assert (ended == []) is spoken
+    assert greeted.hello.done()
+    assert (greeted.hello.exception() is None) is spoken
