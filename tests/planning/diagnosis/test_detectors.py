@@ -12,7 +12,6 @@ import pytest
 from reconciler.engine import MLX
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.detectors import (
-    LINK_GBPS_MIN,
     MACOS_MIN,
     PANICS_MAX,
     RDMA_PANICS_MAX,
@@ -31,6 +30,7 @@ from reconciler.state import (
     PortFacts,
     Symptom,
 )
+from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
 from reconciler.wire.launch import ExitCode, RankId
 from reconciler.wire.node import RankReport
 from reconciler.wire.repair import RepairReport, RepairState
@@ -154,10 +154,10 @@ CASES = {
     "ranks that differ": Case(detectors.unequal, ended(ExitCode.UNEQUAL), (NO_CODE,), (A,)),
     "a slow link": Case(
         detectors.slow_link,
-        {"gbps": LINK_GBPS_MIN - 1},
+        {"gbps": THUNDERBOLT5_GBPS - 1},
         (
             NO_VERBS,
-            {"gbps": LINK_GBPS_MIN},
+            {"gbps": THUNDERBOLT5_GBPS},
             {"gbps": None},
             {"connected": False},
             {"connected": None},
