@@ -118,7 +118,7 @@ class UpService:
             why = (
                 "end the `up` that runs without the service; ranks continue, and the service takes them over"
             )
-            actions.append(Action(why, Run(unmanaged.end(running))))
+            actions.append(self._action(why, unmanaged.end(running)))
         if self.machine.keeper is Keeper.LAUNCHD:
             load = launchd.load(self._as_root("launchctl"), self.name, str(self.definition))
         else:

@@ -82,6 +82,13 @@ def test_an_up_in_a_terminal_gives_way_before_the_service_starts() -> None:
     )
 
 
+def test_an_up_in_a_terminal_serves_until_the_person_starts_the_service() -> None:
+    """It ends between two lines that they paste, not before they do."""
+    _, *others = service(Keeper.LAUNCHD, "").install_actions(None, None, 4711)
+    assert [each.by_person for each in others] == [True, True, True]
+    assert str(others[1].act) == shown(unmanaged.end(4711))
+
+
 def test_another_definition_is_loaded_anew_on_a_mac() -> None:
     made = service(Keeper.LAUNCHD, "root")
     actions = first_lines(list(made.install_actions(made.script_text(), "another", 0)))

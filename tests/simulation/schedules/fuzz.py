@@ -210,6 +210,20 @@ def _cable(
     return drawn
 
 
+def _wrong_results(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
+    """RDMA gives wrong results when a group is formed again, until all machines have another macOS."""
+    if not scenario.facts:
+        return []
+    where, again = draw.choice(scenario.names), draw.uniform(0.0, 10.0)
+    over, version = draw.uniform(5.0, 60.0), (26, draw.randrange(10, 10_000))
+    return [
+        (0.0, acts.garbage(where)),
+        (again, acts.crash(draw.choice(names), 0, draw.randrange(2))),
+        (over, acts.garbage(where, spoiled=False)),
+        (over, acts.update(scenario.names, version)),
+    ]
+
+
 def _stranger(draw: random.Random, scenario: Scenario, names: list[str]) -> Drawn:
     """A port is taken, and a rank ends that needs another."""
     node, ports = draw.choice(scenario.names), draw.choice((1, 1, 2))
@@ -260,6 +274,7 @@ KINDS: dict[str, Callable[[random.Random, Scenario, list[str]], Drawn]] = {
     "clock-jump": _jump,
     "clock-jump-of-node": _jump_of_node,
     "stranger": _stranger,
+    "wrong-results": _wrong_results,
 }
 
 
