@@ -70,6 +70,6 @@ def test_every_kind_is_a_command_of_the_sandbox_or_a_process_to_kill() -> None:
 
 
 def test_every_class_that_a_machine_can_be_given_while_it_serves_is_drawn() -> None:
-    beside = {"C2", "C6", "C14", "C16"}
-    """Over by a visit to Recovery, or met only by a group that is being formed."""
+    beside = {"C2", "C6", "C14", "C16", "C19"}
+    """Over by a visit to Recovery, met only by a group that is being formed, or over only with another macOS."""
     assert {kind.fault for kind in KINDS} == {fault.value for fault in FaultClass} - beside

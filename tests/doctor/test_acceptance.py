@@ -21,6 +21,7 @@ PACE = Measured(
     40e-6,
     1e-3,
     tuple(LinkPace(pair, 20e-6, 0.6e-3) for pair in ((0, 1), (1, 2), (0, 2))),
+    summed_bytes=2**22,
 )
 TRIAL = Trial(
     NODES,
@@ -97,6 +98,6 @@ def test_one_rank_alone_and_one_link_alone_are_reported_and_not_judged() -> None
     alone = Trial(
         NODES[:1], (0,), Measured("m", PACE.ranks[:1]), works={0: Work(3, 1.0)}, streams=(Stream(1, 9.0),)
     )
-    assert [each.ok for each in judge(alone, {})] == [True, True, None, None, True, None]
+    assert [each.ok for each in judge(alone, {})] == [True, True, None, None, None, True, None]
     pair = replace(TRIAL, nodes=NODES[:2], pace=replace(PACE, ranks=PACE.ranks[:2], links=PACE.links[:1]))
     assert checks(pair)["bandwidth of links"].ok is None

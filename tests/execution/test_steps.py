@@ -251,7 +251,7 @@ async def test_a_group_is_proven_at_the_time_of_its_answer(moved: str, told: str
     tools = cluster.tools(request_completion=complete)
     step = ProveGroup(REPLICA, 7, NODE, "/run/r.sock", moved, since=950.0)
     assert await carry_out(step, tools) == told
-    assert cluster.done == [("completion", NODE, "/run/r.sock"), ("prove", REPLICA, 7, 1050.0)]
+    assert cluster.done == [("completion", NODE, "/run/r.sock"), ("prove", REPLICA, 7, 1050.0, "", None)]
 
 
 REBOOT = Reboot(1000.0, "boot", "its GPU")

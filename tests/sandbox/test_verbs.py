@@ -81,7 +81,7 @@ async def test_a_process_is_told_what_its_machine_is_like_and_what_happens_to_it
         built.change(lambda world: changes.fault(world, "a", alone=True))
         async with built.process("a") as process:
             hello = await process.begin()
-            told = {"jaccl": False, "alone": True, "gpu": "", "working_set": 48 * 2**30}
+            told = {"jaccl": False, "alone": True, "garbage": "", "gpu": "", "working_set": 48 * 2**30}
             assert hello == {"ok": True, **told}
             built.change(lambda world: changes.fault(world, "a", gpu="timeout"))
             assert "kIOGPUCommandBufferCallbackErrorTimeout" in (await process.receive())["text"]

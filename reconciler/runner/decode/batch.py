@@ -195,18 +195,20 @@ def known_endings() -> Iterator[None]:
         raise RankEnd(ExitCode.MEMORY, "this node has too little memory for the batch") from None
 
 
+@dataclasses.dataclass
 class Pulse:
     """A sum in a group that nobody asks anything: queue pairs that are not used for long decay."""
 
-    def __init__(self, group: Any, seconds: float) -> None:
-        """``group`` is an ``mx.distributed.Group``; ``seconds`` is the time without a step after which it is done."""
-        self.seconds = seconds
-        self._group = group
-        self._beats = 0
+    group: Any
+    """An ``mx.distributed.Group``."""
+    seconds: float
+    """The time without a step after which it is done."""
+    beats: int = 0
+    """How often it was done."""
 
     def beat(self) -> None:
         """Do it, as all ranks do now, through other buffers each time. Raises ``RankEnd`` where the network fails or the sum
         is wrong; hangs where that hangs."""
         with known_endings():
-            check_sum(self._group, BUFFERS[self._beats % len(BUFFERS)], self._beats)
-        self._beats += 1
+            check_sum(self.group, BUFFERS[self.beats % len(BUFFERS)], self.beats)
+        self.beats += 1

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import mlx.core as mx
+
 from reconciler.runner.decode.answer import Answer
 from reconciler.runner.decode.batch import Batch, Pulse
 from reconciler.runner.decode.inbox import Inbox, Ticket
@@ -73,7 +75,7 @@ class Loop:
 
     def rest(self, beats: int) -> None:
         """Be idle until there were so many signs of life."""
-        pulse = Pulse(None, 0.02)
+        pulse = Pulse(mx.distributed.init(), 0.02)
         thread = threading.Thread(target=self._leader.serve, args=(self._post, pulse))
         thread.start()
         deadline = time.monotonic() + 30

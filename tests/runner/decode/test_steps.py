@@ -9,6 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+import mlx.core as mx
 import pytest
 
 from reconciler.runner.decode import leader as leader_module
@@ -77,10 +78,10 @@ def test_a_rank_that_is_at_another_step_than_rank_0_does_no_collective(loaded: L
     batch = Batch(Generator(loaded, ALONE), progress)
     for order in (KeepAlive(0), Leave("over")):
         orders.put(to_wire(order))
-    assert follow_steps(orders, batch, progress, lambda: None, Pulse(None, 60.0)) == "over"
+    assert follow_steps(orders, batch, progress, lambda: None, Pulse(mx.distributed.init(), 60.0)) == "over"
     orders.put(to_wire(KeepAlive(3)))
     with pytest.raises(RankEnd, match="at step 0, rank 0 asked") as end:
-        follow_steps(orders, batch, progress, lambda: None, Pulse(None, 60.0))
+        follow_steps(orders, batch, progress, lambda: None, Pulse(mx.distributed.init(), 60.0))
     assert end.value.code == ExitCode.DIVERGED
 
 

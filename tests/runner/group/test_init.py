@@ -242,6 +242,7 @@ def formed_over_rdma(
     monkeypatch.setattr(mx.distributed, "init", form)
     monkeypatch.setattr(mx.distributed, "all_gather", lambda *_, **__: mx.array(list(answers)))
     monkeypatch.setattr(jaccl, "interrupted", interruption(asked))
+    monkeypatch.setattr(jaccl, "check_buffers", lambda formed: asked.append(formed))
     made = jaccl.init_jaccl(config, side, 7)  # type: ignore[arg-type]
     return made, seen, asked
 
@@ -275,7 +276,8 @@ def test_mlx_is_told_of_every_device_and_of_nothing_from_before(
     assert asked == [
         ([7], 45.0),
         {"strict": True, "backend": "jaccl", "all_gather_factory": "made by the side channel"},
-    ]
+        group,
+    ], "the sums of the group are checked, when it is formed"
     assert not {name for names in jaccl.VARIABLES.values() for name in names} & os.environ.keys()
 
 
