@@ -172,7 +172,7 @@ def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | N
         return None  # no other transport would help until the machine has restarted
     facts = Facts.of(view.current_facts(record.members))
     if fault.fault is FaultClass.WRONG_RESULTS:
-        facts = proofs.build(facts)
+        facts = proofs.build(record.facts or facts)  # of the versions that its ranks loaded
     before = fallback.failure(view.world, view.replica, transport)
     trials = 0 if before is None else before.trials + 1
     return TransportFailure(transport, facts, view.world.now, fault.seen, fault.fault, fault.person, trials)

@@ -295,6 +295,7 @@ def update(names: Sequence[str], version: tuple[int, ...]) -> Act:
             world.changed(f"{name} has macOS {version}")
             machine = world.machines[name]
             machine.facts = replace(machine.facts, version=version)
+            machine.sound = replace(machine.sound, version=version)
 
     return act
 
