@@ -16,7 +16,7 @@ from .architectures import ARCHITECTURES, write_architecture
 
 pytestmark = pytest.mark.second_tier
 
-RANKS, PROMPTS = 4, 3
+RANKS, PROMPTS = 4, 1
 SECONDS = 300.0
 
 
