@@ -27,7 +27,7 @@ PLAIN = (
     " buildversion bus but bytes capacity channel code com combined compressor config configuration connected could"
     " cpu current data debug default destination details device devices disabled disk disksleep domain down enable"
     " enabled enrolled enrollment error ethernet excluded exit exited expire false family fast ffff filevault find"
-    " finish firewall flags found free full gateway get gib gid gpu guid hardware hca heavy home host inactive"
+    " finish firewall flags found free full gateway gbps get gib gid gpu guid hardware hca heavy home host inactive"
     " included index inet inet6 interface internet iogpu ips item items jaccl jetsamevent jul kern kernel key killed"
     " lan last launchdaemon learning level library limit link local localhost loopback lowpowermode mac macbook mach"
     " machdep macos max mdm media member memory memsize metadata mini model multicast name needs net netif network"
@@ -36,7 +36,7 @@ PLAIN = (
     " routing runner running runs scheduled sec secured server service services set signal simplex size sleep"
     " sleepdisabled smart spawn speed spthunderboltdatatype standby state statistics status string studio supported"
     " swap swapusage system tables tag terminating the thunderbolt title total true type ugsc ugscg ugscig uhlwiir ultra unknown"
-    " unlimited usb usec used user users uuid version vlan volume volumes was wired working yes"
+    " unlimited usb usec used user users uuid version vlan volume volumes was width wired working yes"
 )
 """Words that tools print anyway. A user or a machine with such a name cannot be recognised, and the name is not
 replaced."""

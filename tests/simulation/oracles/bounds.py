@@ -48,6 +48,7 @@ SERVICE_LOST_SECONDS: Mapping[str, float] = {
     "clock-jump": 90.0,  # whatever has happened before is observed again
     "clock-jump-of-node": 20.0,
     "stranger": 30.0,
+    "wrong-results": 60.0,  # a forming over RDMA that fails, a back-off, and one over TCP
     "poison": 20.0,
     "story": 180.0,  # what the story of a scenario does
     points.LOST: PROOF_SECONDS_MAX + 30.0,
