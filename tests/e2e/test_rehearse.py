@@ -39,9 +39,11 @@ def mine(environment: dict[str, str]) -> set[str]:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    """The example, with a gateway that holds requests for as long as a rehearsal waits for its cluster to heal."""
+    """The example, with a gateway that holds requests for as long as a rehearsal waits for its cluster to heal. A new group
+    over RDMA reads a prompt as long as the context twice, which takes a CPU a moment."""
     folder = tmp_path / "base"
     shutil.copytree(ROOT / "examples" / "two-minis", folder)
+    _changed(folder, "  placement:", "  serving: {context: 512}\n  placement:")
     return _changed(folder, "  auth:", "  hold: 2m\n  auth:")
 
 
@@ -50,7 +52,7 @@ def change(tmp_path: Path, base: Path) -> Path:
     """The base with another batch."""
     folder = tmp_path / "change"
     shutil.copytree(base, folder)
-    return _changed(folder, "  placement:", "  serving: {maxBatch: 8}\n  placement:")
+    return _changed(folder, "{context: 512}", "{context: 512, maxBatch: 8}")
 
 
 def _changed(folder: Path, old: str, new: str) -> Path:
