@@ -85,6 +85,7 @@ def _numbers(count: int, rank: int, number: int) -> mx.array:
 
 
 def _compare(what: str, found: mx.array, expected: mx.array) -> None:
+    mx.eval(found)
     differs: Any = found != expected
     wrong: Any = mx.sum(differs).item()
     if wrong:
