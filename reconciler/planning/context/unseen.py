@@ -1,4 +1,4 @@
-"""Nodes that were not seen since the last change to them: nothing is decided by what was known of them before."""
+"""Waits for nodes that have not reported since the last change to them. Older reports decide nothing."""
 
 from __future__ import annotations
 

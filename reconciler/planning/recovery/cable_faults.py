@@ -38,7 +38,7 @@ class LinkFault(NamedTuple):
     fault: FaultClass
     text: str
     person: str
-    """What a person must do."""
+    """The steps for a person."""
     sign: Sign
     """The key of both: cables that are swapped are one fault."""
 

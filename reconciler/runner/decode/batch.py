@@ -204,7 +204,7 @@ class Pulse:
     seconds: float
     """The time without a step after which it is done."""
     beats: int = 0
-    """How often it was done."""
+    """The number of times it was done."""
 
     def beat(self) -> None:
         """Do it, as all ranks do now, through other buffers each time. Raises ``RankEnd`` where the network fails or the sum

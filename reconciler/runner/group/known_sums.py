@@ -1,8 +1,8 @@
 """Checks collectives by arrays whose sums and rows every rank can compute for itself.
 
-No error tells of a wrong result. Two ways to get one over RDMA on Macs have been reported, and neither was measured here:
-sums of large arrays that are wrong each time alike (github.com/ml-explore/mlx/issues/4342, github.com/exo-explore/exo
-issues 2208 and 2270), and a driver that receives zeros into a buffer across a boundary of 4 GiB (mesh-flow, 2026-09). The
+No error tells of a wrong result. Two ways to get one over RDMA on Macs have been reported. Neither was measured here.
+Sums of large arrays are wrong, each time alike (github.com/ml-explore/mlx/issues/4342, github.com/exo-explore/exo
+issues 2208 and 2270). A driver receives zeros into a buffer across a boundary of 4 GiB (mesh-flow, 2026-09). The
 second depends on where buffers lie, which differs from process to process. So each buffer is used whenever a group is formed.
 
 All numbers are small, so that each sum is exact in any order and type: a result is right or wrong, without a tolerance.

@@ -1,4 +1,4 @@
-"""What a model makes of a long prompt, to compare it between two ways in which its ranks exchange arrays.
+"""The reading of a long prompt by a model, to compare two ways in which its ranks exchange arrays.
 
 Garbage above some 2,000 to 4,500 tokens was reported of groups over RDMA, deterministic and with clean short answers
 (github.com/ml-explore/mlx/issues/4342). A short completion does not show that.
@@ -35,7 +35,7 @@ SINGLE = 16
 
 @dataclasses.dataclass
 class Reading:
-    """What a model made of a prompt. All arrays are of ``float32``."""
+    """The results of reading a prompt. All arrays are of ``float32``."""
 
     kept: list[list[mx.array]] = dataclasses.field(default_factory=list)
     """For each piece, a sample of each array in the cache."""
@@ -89,8 +89,9 @@ def _sample(cache: list[Any], length: int) -> list[mx.array]:
 
 
 def deviation(found: Reading, expected: Reading) -> float:
-    """Return how far apart two readings are, as a part of the size of the expected numbers: how far the vectors of all but
-    ``OUTLIERS`` are from their like, in the array of the cache, or in the rows, where that is the most. Readings that have
+    """Return how far apart two readings are, as a part of the size of the expected numbers.
+
+    All but ``OUTLIERS`` of the vectors are within this distance, in each array of the cache and in the rows. Readings that have
     nothing to do with each other are 1.4 apart or more."""
     parts = [
         _apart(array, other, other)
