@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -100,7 +101,8 @@ class Course:
         """Start, and wait until all that can serve do. A deployment that the base cannot serve does not fail the change."""
         step, at = self._begin("start the base")
         step.seen_after = self._until("the controller", at, lambda: bool(self._status()["revision"]))
-        served = self._until("the base to serve", at, lambda: self._served(base) or self._still())
+        # Nothing can be rehearsed before, and new groups over RDMA read a long prompt on this machine's CPU.
+        served = self._until("the base to serve", at, lambda: self._served(base) or self._still(), math.inf)
         if served is not None:
             ready = self._ready_now()
             unserved = {name for name, replicas in base.served.items() if ready.get(name) != replicas}
