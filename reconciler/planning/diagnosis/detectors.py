@@ -120,9 +120,17 @@ def _ends(evidence: Evidence, node: NodeObservation, port: PortFacts) -> tuple[S
     return (node.facts, port), *there
 
 
+def no_thunderbolt5(evidence: Evidence) -> Detection | None:
+    """Detect a machine without RDMA that nobody can enable (C1)."""
+    for name, facts in _macs(evidence):
+        if facts.rdma_enabled is False and facts.thunderbolt5 is False:
+            return Detection(f"{name} has no Thunderbolt 5, and so no RDMA", (name,))
+    return None
+
+
 def rdma_disabled(evidence: Evidence) -> Detection | None:
     for name, facts in _macs(evidence):
-        if facts.rdma_enabled is False:
+        if facts.rdma_enabled is False and facts.thunderbolt5 is not False:
             return Detection(f"RDMA is disabled on {name}", (name,))
     return None
 

@@ -228,6 +228,11 @@ TABLE: tuple[Row, ...] = (
         person="join {port} by a Thunderbolt 5 cable to a Thunderbolt 5 port, without a dock between",
     ),
     Row(
+        FaultClass.UNSUPPORTED_PLATFORM, detectors.no_thunderbolt5, Remedy.NEXT_TRANSPORT,
+        person="nothing gives {node} RDMA: take the jaccl transports out of spec.transport of the deployments that use it,"
+        " or keep them off it with spec.placement",
+    ),
+    Row(
         FaultClass.RDMA_DISABLED, detectors.rdma_disabled, Remedy.NEXT_TRANSPORT, person=RECOVERY,
     ),
     Row(

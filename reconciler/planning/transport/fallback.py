@@ -40,6 +40,7 @@ RETRY_SECONDS_MAX = 86_400.0
 _MACHINE_DETECTORS = (
     detectors.old_system,
     detectors.old_runtime,
+    detectors.no_thunderbolt5,
     detectors.rdma_disabled,
     detectors.wedged,
     detectors.slow_link,

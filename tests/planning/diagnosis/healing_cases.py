@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from reconciler.state import NodeName, StepFailure
+from reconciler.state import NodeName, Reboot, StepFailure
 from reconciler.wire.launch import Exit, ExitCode, Phase, RankId
 from reconciler.wire.repair import RepairReport, RepairState
 from tests.planning.macs import A, B, learn, learn_of_port
@@ -113,6 +113,16 @@ def _addresses_twice(world: World) -> None:
     world.repairs[B] = RepairReport("r", boot, RepairState.CONFIRMED, readdressed=(port.interface,))
 
 
+def _has_thunderbolt4(world: World) -> None:
+    ports = tuple(replace(port, ceiling_gbps=40, gbps=None) for port in world.facts[A].ports)
+    learn(world, A, rdma_enabled=False, ports=ports)
+
+
+def _restarted(world: World) -> None:
+    """The second machine was restarted from here, before the boot in which the group was formed."""
+    world.reboots[B] = Reboot(world.now - 600, "an earlier boot", "C10: it failed")
+
+
 def _loses(world: World) -> None:
     world.lose(B)
 
@@ -133,6 +143,7 @@ HAPPENINGS: dict[str, Happen] = {
         _ends(ExitCode.UNEQUAL, words="the mlx version is 1 on rank 0 and 2 on rank 1")
     ),
     "C1 a slow link": _both(lambda w: learn_of_port(w, A, gbps=40), _dies),
+    "C1 RDMA disabled on a Mac with Thunderbolt 4": _both(_has_thunderbolt4, _dies),
     "C2 RDMA disabled": _both(lambda w: learn(w, A, rdma_enabled=False), _dies),
     "C3 a cable pulled": _both(lambda w: learn_of_port(w, A, connected=False), _dies),
     "C3 a cable swapped": _both(_swaps, _dies),

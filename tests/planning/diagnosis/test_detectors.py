@@ -166,8 +166,17 @@ CASES = {
         ),
         (A,),
     ),
+    "RDMA that is off for ever": Case(
+        detectors.no_thunderbolt5,
+        {"rdma_enabled": False, "ceiling_gbps": 40, "gbps": 40},
+        (NO_VERBS, {"rdma_enabled": None}, {"ceiling_gbps": None}, {"ceiling_gbps": THUNDERBOLT5_GBPS}),
+        (A,),
+    ),
     "RDMA that is off": Case(
-        detectors.rdma_disabled, {"rdma_enabled": False}, (NO_VERBS, {"rdma_enabled": None}), (A,)
+        detectors.rdma_disabled,
+        {"rdma_enabled": False},
+        (NO_VERBS, {"rdma_enabled": None}, {"ceiling_gbps": 40, "gbps": 40}),
+        (A,),
     ),
     "a cable that is out": Case(
         detectors.port_down,
