@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reconciler.planning.diagnosis.detectors import WIRED_EXCESS_BYTES
+from reconciler.planning.diagnosis.detectors import RDMA_PANICS_MAX, WIRED_EXCESS_BYTES
 from reconciler.planning.nodes.settings import ForeignAddress, remove
 from reconciler.resources import Node
 from reconciler.state import Contact, FaultClass, MachineFacts, NodeName, NodeObservation
@@ -178,9 +178,16 @@ def _leaked(machine: Machine) -> str:
 
 
 def _panicked(machine: Machine) -> str:
-    count = machine.facts.panics or 0
+    count = (machine.facts.panics or 0) - (machine.facts.rdma_panics or 0)
     reports = "report" if count == 1 else "reports"
     return f"{count} panic {reports} of the last hour on {machine.name}" if count > 0 else ""
+
+
+def _panicked_over_rdma(machine: Machine) -> str:
+    """Find a first such panic; the healing table detects more."""
+    count = machine.facts.rdma_panics_of_day or 0
+    few = 0 < count < RDMA_PANICS_MAX
+    return f"{count} panic of the last day on {machine.name} is of the driver of RDMA" if few else ""
 
 
 def _swaps(machine: Machine) -> str:
@@ -337,6 +344,11 @@ CHECKS: tuple[Check, ...] = (
     Check(
         FaultClass.REBOOT, _panicked,
         "a panic ends all ranks there; after a second one, an unchanged deployment is not tried there again",
+        "keep the newest *.panic in /Library/Logs/DiagnosticReports on {node}, and report it to Apple",
+    ),
+    Check(
+        FaultClass.REBOOT, _panicked_over_rdma,
+        "a panic ends all ranks there; after a second one within a day, groups there use no RDMA",
         "keep the newest *.panic in /Library/Logs/DiagnosticReports on {node}, and report it to Apple",
     ),
     Check(

@@ -166,6 +166,7 @@ BESIDE: dict[str, Callable[[World], None]] = {
     ),
     "C11 wired memory beside ranks": _knows(wired_excess_bytes=None, wired_beside_ranks_bytes=200 * GIB),
     "C12 a panic": _knows(panics=1),
+    "C12 a panic of RDMA": _knows(panics=1, rdma_panics=1, rdma_panics_of_day=1),
     "C12 swap in use": _knows(swap_used_bytes=5 * GIB),
     "C12 managed by an organisation": _knows(managed=True),
     "C14 a session that is over": _over_ssh(HeldBy.LEFT),
