@@ -353,6 +353,12 @@ def gpu_fault(evidence: Evidence) -> Detection | None:
     return _ended(evidence, ExitCode.GPU)
 
 
+def gpu_fault_after_restart(evidence: Evidence) -> Detection | None:
+    """Detect such a fault on a machine that was restarted not long ago (C10): another restart helps as little."""
+    found = gpu_fault(evidence)
+    return found if found and found.nodes and evidence.refreshed.issuperset(found.nodes) else None
+
+
 def wired_memory(evidence: Evidence) -> Detection | None:
     """Detect wired memory of no process (C11), on a machine without ranks: the ledger charges running ranks."""
     for name, facts in evidence.machines():

@@ -35,6 +35,8 @@ class Evidence:
     """Nodes with a rank of the group that SIGKILL does not end."""
     local: frozenset[NodeName] = frozenset()
     """Nodes on the controller's own machine: the controller starts their agents, and macOS holds it responsible for them."""
+    refreshed: frozenset[NodeName] = frozenset()
+    """Nodes that the controller restarted within a week, before the group was formed."""
     unstarted: frozenset[NodeName] = frozenset()
     """Nodes whose agent could not be started."""
     returning: frozenset[NodeName] = frozenset()

@@ -282,7 +282,14 @@ TABLE: tuple[Row, ...] = (
         person=SMALLER + "; where something else took the memory: end it, then: reconciler rollout restart"
         " deployment/{deployment}",
     ),
-    Row(FaultClass.GPU_FAULT, detectors.gpu_fault, Remedy.FORM, _reboot(2), person=RESTART),
+    Row(
+        FaultClass.GPU_FAULT, detectors.gpu_fault_after_restart, Remedy.FORM, _without_machine(2),
+        person=f"a restart of {{node}} did not help: {SMALLER}; where small weights fail there too, have its hardware examined",
+    ),
+    Row(
+        FaultClass.GPU_FAULT, detectors.gpu_fault, Remedy.FORM, _reboot(2),
+        person=f"{RESTART}; where that does not help: {SMALLER}",
+    ),
     Row(
         FaultClass.WIRED_MEMORY, detectors.wired_memory, Remedy.FORM_WITHOUT, _REBOOT_IDLE,
         person=RESTART,

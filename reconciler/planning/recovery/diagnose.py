@@ -11,6 +11,7 @@ from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.deadlines import MEETING_SECONDS
 from reconciler.planning.context.job_losses import node_losses
 from reconciler.planning.context.view import Formed, View, Wanted
+from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import rules
 from reconciler.planning.diagnosis.evidence import Detection, Evidence, restarted
 from reconciler.planning.diagnosis.rules import History, Remedy, Row, explain
@@ -37,6 +38,8 @@ PROOFS_MAX = 3
 """After this many failed completions a group that is ready is as good as dead."""
 ATTEMPTS_SECONDS = 3600.0
 """A remedy that was tried longer ago may help again."""
+REFRESHED_SECONDS = 7 * 86_400.0
+"""A machine is not restarted again within this time for a fault that came back after a restart."""
 
 _REQUESTS_MAY = (
     FaultClass.RANK_CRASH,
@@ -247,8 +250,16 @@ def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
         unkillable=tuple(dict.fromkeys(rank.node for rank in view.current.values() if rank.unkillable)),
         local=frozenset(n for n in record.members if world.access(n).ssh is None),
         untested=world.desired.untested_ends,
+        refreshed=frozenset(name for name, boot in boots.items() if _refreshed(world, name, boot)),
         unstarted=frozenset(n for n in record.members if world.memory.unstarted(n)),
     )
+
+
+def _refreshed(world: World, name: NodeName, boot: str) -> bool:
+    """Return whether a node was restarted from here not long ago, before a boot in which a group was formed."""
+    last = world.memory.reboots.get(name)
+    done = last is not None and last.requested and boot not in ("", last.boot_id)
+    return last is not None and done and abs(world.now - last.at) < REFRESHED_SECONDS
 
 
 def symptom(view: Formed) -> Symptom | None:

@@ -178,6 +178,7 @@ HAPPENINGS: dict[str, Happen] = {
     "C10 out of memory": _while_forming(_ends(ExitCode.MEMORY, words="this node has too little memory")),
     "C10 out of memory while serving": _ends(ExitCode.MEMORY, words="this node has too little memory"),
     "C10 a GPU fault": _ends(ExitCode.GPU),
+    "C10 a GPU fault that a restart of the machine did not mend": _both(_restarted, _ends(ExitCode.GPU)),
     "C10 an abort in Metal": _ends(signal=6, words="[METAL] Command buffer execution failed"),
     "C11 wired memory left": _leaks,
     "C12 a restart": _reboots,

@@ -379,6 +379,12 @@ CASES = {
         (ended(code=128 + SIGABRT), ended(code=127 + SIGABRT, metal=True)),
         (A,),
     ),
+    "a GPU fault that a restart did not mend": Case(
+        detectors.gpu_fault_after_restart,
+        {**ended(ExitCode.GPU), "refreshed": frozenset({A})},
+        (NO_CODE, {"refreshed": frozenset({B})}),
+        (A,),
+    ),
     "a GPU fault": Case(detectors.gpu_fault, ended(ExitCode.GPU), (NO_CODE,), (A,)),
     "wired memory": Case(
         detectors.wired_memory,

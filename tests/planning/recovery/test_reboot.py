@@ -14,6 +14,7 @@ from reconciler.planning.context.reboot_requests import AWAY_SECONDS
 from reconciler.planning.context.world import World as Snapshots
 from reconciler.planning.plan import one_restart
 from reconciler.planning.recovery import reboot
+from reconciler.planning.recovery.diagnose import REFRESHED_SECONDS
 from reconciler.state import (
     AllocateEpoch,
     FaultClass,
@@ -212,6 +213,40 @@ def test_where_forming_again_did_not_help_the_machine_is_restarted_after_its_ran
     assert [step.node for step in world.done(RebootNode)] == [OTHER]
     (formed,) = world.done(AllocateEpoch)
     assert formed.fault is FaultClass.REBOOT
+
+
+def gpu_fails(world: World, times: int = 3) -> list[str]:
+    """Rank 1 of the group ends so often with a fault of the GPU; returns what follows each time."""
+    followed = []
+    for _ in range(times):
+        rank = world.group().rank_ids[1]
+        world.end_rank(rank, code=ExitCode.GPU)
+        (trouble,) = [each for each in world.plan().troubles if each.fault is FaultClass.GPU_FAULT]
+        followed.append(trouble.doing)
+        world.now += 400
+        world.settle()
+    return followed
+
+
+def test_a_gpu_fault_that_is_back_after_a_restart_moves_its_group_and_restarts_nothing() -> None:
+    again = ["form the group again"] * 2
+    world = three_macs()
+    assert gpu_fails(world) == [*again, "restart the machine"]
+    (restarted,) = world.done(RebootNode)
+    world.now += 7 * HOURS
+    world.settle()
+    assert world.group().members[1] == restarted.node
+    assert gpu_fails(world) == [*again, "form the group without the machine"]
+    assert restarted.node not in world.group().members
+    assert world.done(RebootNode) == [restarted]
+
+
+def test_after_a_week_a_restart_may_help_again() -> None:
+    world = three_macs()
+    gpu_fails(world)
+    world.now += REFRESHED_SECONDS
+    world.settle()
+    assert gpu_fails(world)[-1] == "restart the machine"
 
 
 def test_where_it_may_not_be_the_group_is_formed_again_and_the_reason_is_told() -> None:
