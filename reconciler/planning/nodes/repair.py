@@ -35,6 +35,10 @@ BROKEN_OFF_MAX = 9
 """For the same changes in one boot whose process was gone each time."""
 REPAIRS_MAX = 12
 """For all changes in one boot."""
+_OTHERS = (
+    "; where they come undone by themselves, end what sets the network there, such as exo's io.exo.networksetup:"
+    " sudo launchctl list"
+)
 GID_SECONDS = 60.0
 """Time for a port to show its GID after it got an address. Then a group does without it."""
 
@@ -220,7 +224,8 @@ def _person(world: World, name: NodeName, needs: Sequence[Need]) -> str:
     if spent:
         stays = all(change.lasting for need in ready for change in need.changes)
         again = "" if stays else "; again after each restart"
-        against.append(f"{spent}; on {name}: {settings.commands(ready)}{again}")
+        others = _OTHERS if any(need.kind is Kind.NETWORK for need in ready) else ""
+        against.append(f"{spent}; on {name}: {settings.commands(ready)}{again}{others}")
     return "; ".join(dict.fromkeys(against))
 
 

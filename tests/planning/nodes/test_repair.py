@@ -409,6 +409,7 @@ def test_what_does_not_help_is_tried_a_few_times_in_a_boot_and_then_left_to_a_pe
     assert repairs(plan) == []
     assert f": it was tried {ATTEMPTS_MAX} times since node-a booted" in refused(plan)[0]
     assert "and did not last: nobody has confirmed it; on node-a" in refused(plan)[0]
+    assert "end what sets the network there, such as exo's io.exo.networksetup" in refused(plan)[0]
     last = world.repairs[A]
     world.repairs[A] = replace(last, id="of another change")
     assert "and did not last; on node-a" in refused(world.plan())[0], "its problem was of another change"
