@@ -156,6 +156,7 @@ BESIDE: dict[str, Callable[[World], None]] = {
     "C4 an address from somebody else": _leased,
     "C4 ports of other names": _knows(ports_named=False),
     "C4 a port in the bridge": lambda world: learn_of_port(world, B, bridged=True),
+    "C7 protection domains of another program": _knows(protection_domains=3),
     "C7 left processes of ranks": _knows(stray_ranks=2),
     "C8 a full disk": _knows(disk_free_bytes=3 * GIB),
     "C9 heat": _knows(throttled=True),

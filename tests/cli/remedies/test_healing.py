@@ -182,6 +182,10 @@ TO_TYPE = (
     ("C1 unequal ranks, healing", "reconciler rollout restart deployment/tiny"),
     ("C8 weights that cannot be read, healing", "reconciler rollout restart deployment/tiny"),
     ("C10 out of memory, healing", "reconciler rollout restart deployment/tiny"),
+    (
+        "C10 out of memory, for which another rank finds nobody, healing",
+        "reconciler rollout restart deployment/tiny",
+    ),
     ("C12 two panics, healing", "reconciler rollout restart deployment/tiny"),
     ("C12 two panics, one of them over memory, healing", "reconciler rollout restart deployment/tiny"),
     (

@@ -19,12 +19,14 @@ def _group(world: World) -> tuple[RankId, RankId]:
     return first, second
 
 
-def _ends(code: int | None = None, signal: int | None = None, words: str = "") -> Happen:
+def _ends(
+    code: int | None = None, signal: int | None = None, words: str = "", other: int = ExitCode.PEER_LOST
+) -> Happen:
     """Rank 1 ends like this; rank 0, whose peer is gone, has said so a second earlier by its own clock."""
 
     def happen(world: World) -> None:
         first, second = _group(world)
-        world.end_rank(first, code=ExitCode.PEER_LOST)
+        world.end_rank(first, code=other)
         world.now += 1
         world.end_rank(second, code, signal)
         ended = Exit(code, signal, world.now, words, metal=words.startswith("[METAL]"))
@@ -176,6 +178,9 @@ HAPPENINGS: dict[str, Happen] = {
     "C9 a hang": _hangs,
     "C9 a rank 0 that takes no requests": _takes_no_requests,
     "C10 out of memory": _while_forming(_ends(ExitCode.MEMORY, words="this node has too little memory")),
+    "C10 out of memory, for which another rank finds nobody": _while_forming(
+        _ends(ExitCode.MEMORY, words="this node has too little memory", other=ExitCode.RENDEZVOUS)
+    ),
     "C10 out of memory while serving": _ends(ExitCode.MEMORY, words="this node has too little memory"),
     "C10 a GPU fault": _ends(ExitCode.GPU),
     "C10 a GPU fault that a restart of the machine did not mend": _both(_restarted, _ends(ExitCode.GPU)),
