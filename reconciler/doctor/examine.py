@@ -13,7 +13,6 @@ from reconciler.planning.nodes import settings
 from reconciler.planning.nodes.eligible import open_to
 from reconciler.planning.recovery import cable_faults, machine_faults
 from reconciler.planning.transport import link_check
-from reconciler.planning.transport.fallback import VERBS
 from reconciler.resources import ModelDeployment
 from reconciler.state import (
     Attempt,
@@ -34,6 +33,7 @@ from reconciler.status import AS_WISHED, Snapshots, certificate, examinations
 from reconciler.status.by_object import ByObject
 from reconciler.status.node_comparison import NodeComparison
 from reconciler.status.unserved import OF_MACHINES
+from reconciler.transports import VERBS
 
 from .checks import CHECKS, Machine
 from .finding import MEANS, Examination, Finding

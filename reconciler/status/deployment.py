@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reconciler.engine import MLX
 from reconciler.resources import ModelDeployment
 from reconciler.state import DeploymentName, GroupRecord, Observed, ProvenTransport, WaitingFor
 from reconciler.state.identity import ObjectKey
+from reconciler.transports import VERBS
 from reconciler.wire import objects
 from reconciler.wire.launch import Phase
 from reconciler.wire.weights import PromptReuse
@@ -99,7 +99,7 @@ def _group(
         found["extra"] = True
     if record.context:
         found["context"] = record.context
-    if record.transport in MLX.verbs:
+    if record.transport in VERBS:
         known = proofs.get(record.combination)
         found["results"] = known.proof.text if known else "not proven yet"
     if len(record.members) > 1:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from reconciler.engine import MLX
 from reconciler.state import (
     Contact,
     Desired,
@@ -18,6 +17,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.wire import objects
+from reconciler.wire.engines import MLX
 from reconciler.wire.node import HeldBy, NodeReport
 
 from . import machine, weights

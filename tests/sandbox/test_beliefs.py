@@ -14,6 +14,7 @@ from reconciler.sandbox.world import changes, macs
 from reconciler.sandbox.world.state import End, World
 from reconciler.state import DeploymentName, NodeName, ReplicaId
 from reconciler.state.machine.links import LinkState
+from reconciler.transports import MESH
 from tests.documents.newcomer import ROOT
 from tests.documents.test_beliefs import BELIEFS
 from tests.worlds import World as Cluster
@@ -57,9 +58,7 @@ def judge(world: World, allowed: bool) -> Judged:
     seen = cluster.seen()
     members: Placed = (NodeName(A), NodeName(B))
     link = link_check.compare(seen)["minis"][0]
-    return Judged(
-        link.state, fallback.obstacle(seen, ReplicaId(DeploymentName("tiny"), 0), fallback.MESH, members)
-    )
+    return Judged(link.state, fallback.obstacle(seen, ReplicaId(DeploymentName("tiny"), 0), MESH, members))
 
 
 def full_of_slow_cables() -> World:

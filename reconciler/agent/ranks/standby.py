@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from reconciler.agent.system.files import write_json
+from reconciler.wire.engines import ENGINES
 from reconciler.wire.launch import EXAMINE, UNANSWERED
 from reconciler.wire.shortage import explained
 
@@ -40,8 +41,8 @@ class Program(NamedTuple):
 
 
 def program_of_ranks(python: str) -> Program:
-    """Return the program of ranks with this interpreter, as controllers ask for it (``Engine.argv`` and ``environment``)."""
-    return Program((python, "-m", "reconciler.runner"), {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"})
+    """Return the program of ranks with this interpreter, as controllers ask for it."""
+    return Program(ENGINES[0].argv(python), ENGINES[0].environment)
 
 
 class Standby:

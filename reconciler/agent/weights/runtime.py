@@ -13,15 +13,18 @@ import subprocess
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 from reconciler.agent.system import process
+from reconciler.wire.engines import ENGINES
 
 ANSWER_SECONDS = 60.0
 _BYTES_MAX = 64 * 1024
 _log = logging.getLogger("agent")
 
-_QUESTION = """
+_PACKAGES = sorted({name for each in ENGINES for name in each.packages})
+_ROOMS = sorted({"fetcher", "wire", *(each.room for each in ENGINES)})
+_QUESTION = f"""
 import hashlib, importlib.metadata, importlib.util, json, pathlib
-found = {}
-for name in ("mlx", "mlx-lm", "llguidance"):
+found = {{}}
+for name in {_PACKAGES}:
     try:
         found[name] = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -30,7 +33,7 @@ package = importlib.util.find_spec("reconciler")
 sources = [
     path
     for place in (package.submodule_search_locations or () if package else ())
-    for room in ("fetcher", "runner", "wire")
+    for room in {_ROOMS}
     for path in sorted(pathlib.Path(place, room).rglob("*.py"))
 ]
 if sources:
@@ -99,7 +102,7 @@ class Question:
 
 
 def versions(python: str, on_answer: Callable[[Dict[str, str]], None]) -> Question:
-    """Ask an interpreter for its versions of mlx, mlx-lm and the ranks' code; an empty answer if there are none."""
+    """Ask an interpreter for its versions of the engines and the ranks' code; an empty answer if there are none."""
     return Question(
         (python, "-I", "-c", _QUESTION),
         lambda found: on_answer({name: str(version) for name, version in found.items()}),

@@ -11,6 +11,7 @@ from typing import Any
 from reconciler.resources import Model, ModelDeployment
 from reconciler.resources.deployment import ModelDeploymentSpec
 from reconciler.state import Desired, Refusal, RefusedBecause, ReplicaId, Waiting, WaitingFor, earlier_context
+from reconciler.wire.engines import MLX, Engine
 
 from .decision import waiting
 
@@ -37,6 +38,11 @@ class Workload:
     def _earlier_hash(self) -> str:
         context = earlier_context(self.deployment.spec.serving.context)
         return hash_of(self.deployment.spec, self.model, context)
+
+    @property
+    def engine(self) -> Engine:
+        """Return the engine of its ranks. There is one."""
+        return MLX
 
     @property
     def path(self) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from reconciler.engine import MLX
 from reconciler.resources import End
 from reconciler.state import Cause, Contact, MachineFacts, NodeName, NodeObservation, PortFacts
+from reconciler.transports import GID_INDEX
 from reconciler.wire.launch import ExitCode
 
 from .evidence import IDLE_DECAY_SECONDS, Detection, Evidence, opposite, towards
@@ -215,12 +215,12 @@ def no_gid(evidence: Evidence) -> Detection | None:
 
 
 def gid_index(evidence: Evidence) -> Detection | None:
-    """Detect a port whose GID is where the engine does not look for it (C4): no queue pair connects there."""
+    """Detect a port whose GID is where MLX does not look for it (C4): no queue pair connects there."""
     for node, port in _ports(evidence):
-        if port.connected and port.gid_index not in (None, MLX.gid_index):
+        if port.connected and port.gid_index not in (None, GID_INDEX):
             text = (
                 f"the IPv4-mapped GID of {port.interface} of {node.name} has index {port.gid_index}, and MLX connects by"
-                f" index {MLX.gid_index}"
+                f" index {GID_INDEX}"
             )
             return Detection(text, (node.name,), port.interface)
     return None

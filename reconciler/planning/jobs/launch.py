@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from reconciler.engine import SCRIPT
 from reconciler.planning.context.deadlines import RENDEZVOUS_SECONDS
 from reconciler.planning.context.membership import certificate
 from reconciler.planning.transport.fallback import Wiring
 from reconciler.resources import Job, Jobs, Node
 from reconciler.state import GroupRecord
 from reconciler.state.jobs import Run
+from reconciler.wire.engines import JOB
 from reconciler.wire.launch import JobConfig, JobFile, JobLimits, LaunchSpec, MpiConfig, RankConfig
 from reconciler.wire.node import NodeReport
 
@@ -41,8 +41,8 @@ def launch(
     )
     return LaunchSpec(
         id=rank_id,
-        argv=SCRIPT.argv(report.python),
-        env=SCRIPT.environment,
+        argv=JOB.argv(report.python),
+        env=JOB.environment,
         config=config,
         group=record.fingerprint,
         memory_bytes=record.charges[rank],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reconciler.engine import MLX
 from reconciler.errors import few_names
 from reconciler.planning.context import reboot_requests, weights_access
 from reconciler.planning.context.memory_ledger import Placed
@@ -230,9 +229,9 @@ def unfit(world: World, name: NodeName, workload: Workload) -> Refusal | None:
         )
     if failed := runtimes.problem(world, name):
         return workload.refuse(RefusedBecause.RUNTIME_UNAVAILABLE, failed)
-    lacking = MLX.lacking(node.report.runtime)
+    lacking = workload.engine.lacking(node.report.runtime)
     if lacking:
-        todo = f"there: {node.report.python} -m pip install {' '.join(MLX.pins)}"
+        todo = f"there: {node.report.python} -m pip install {' '.join(workload.engine.pins)}"
         text = f"{name} has no {lacking[0]} in its Python {node.report.python}; install it {todo}"
         return workload.refuse(RefusedBecause.NO_RUNTIME, text)
     if against := weights_access.obstacle(name, weights):

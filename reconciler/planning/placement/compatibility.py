@@ -15,8 +15,7 @@ from reconciler.state.machine.compatibility import (
     BUILD,
     ENGINE,
     KERNEL,
-    MLX,
-    MLX_LM,
+    PACKAGES,
     SYSTEM,
     WEIGHTS,
     Traits,
@@ -25,6 +24,7 @@ from reconciler.state.machine.compatibility import (
 )
 from reconciler.state.machine.compatibility import together as joined
 from reconciler.state.machine.compatibility import traits as of
+from reconciler.wire.engines import MLX
 
 KINDS_SHOWN = 3
 """Kinds of machines that are named in one sentence."""
@@ -34,9 +34,8 @@ _REMEDIES = {
     SYSTEM: "choose nodes of one kind with placement.nodeSelector",
     KERNEL: "bring all to one version of the system",
     BUILD: "bring all to one version of macOS",
-    MLX: "install the same mlx on all",
-    MLX_LM: "install the same mlx-lm on all",
-    ENGINE: "install the same versions of mlx, mlx-lm and llguidance on all",
+    **{name: f"install the same {name} on all" for name in PACKAGES},
+    ENGINE: f"install the same packages on all: {few_names(MLX.packages)}",
     WEIGHTS: "put the same files on all",
 }
 

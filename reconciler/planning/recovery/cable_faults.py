@@ -12,10 +12,11 @@ from reconciler.planning.context.world import World
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Detection, Evidence, opposite
 from reconciler.planning.diagnosis.rules import TABLE, Row
-from reconciler.planning.transport.fallback import CABLES, RINGS, VERBS, retried_at, used
+from reconciler.planning.transport.fallback import retried_at, used
 from reconciler.state import FaultClass, NodeName, ObjectKey, PortFacts, Sign, TransportFailure, Trouble
 from reconciler.state.machine.links import HARMLESS, Cabling
 from reconciler.state.subjects import LinkSubject, ReplicaSubject
+from reconciler.transports import CABLES, RINGS, VERBS
 
 from .machine_faults import SEEN_IN_FACTS, uses
 

@@ -30,6 +30,7 @@ from reconciler.state import (
     most_informative,
 )
 from reconciler.state.subjects import ReplicaSubject
+from reconciler.transports import CABLES, RINGS, VERBS
 from reconciler.wire.launch import ExitCode, Phase, RankId
 
 from . import stalls
@@ -239,9 +240,9 @@ def gather_evidence(view: Formed, symptom: Symptom | None) -> Evidence:
         nodes=nodes,
         symptom=symptom,
         first=most_informative(ended),
-        verbs=record.transport in fallback.VERBS,
-        cables=record.transport in fallback.CABLES,
-        ring=record.transport in fallback.RINGS,
+        verbs=record.transport in VERBS,
+        cables=record.transport in CABLES,
+        ring=record.transport in RINGS,
         proven=record.proven_at is not None,
         idle_seconds=view.current[0].report.idle_seconds if 0 in view.current else 0.0,
         boots=boots,

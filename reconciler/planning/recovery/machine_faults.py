@@ -11,9 +11,9 @@ from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.evidence import Detection, Evidence
 from reconciler.planning.diagnosis.rules import TABLE, Remedy, Row, every
 from reconciler.planning.nodes import repair
-from reconciler.planning.transport.fallback import VERBS
 from reconciler.state import Desired, FaultClass, NodeName, NodeObservation, ObjectKey, RebootNode, Trouble
 from reconciler.state.subjects import NodeSubject
+from reconciler.transports import VERBS
 
 from . import reboot
 

@@ -34,6 +34,7 @@ from reconciler.state import (
 from reconciler.state.formed_spec import FormedSpec
 from reconciler.state.formed_under import Facts
 from reconciler.state.machine.weights import named
+from reconciler.transports import VERBS
 
 from . import shard_files
 
@@ -166,8 +167,7 @@ def _abandoned_transport(view: Formed, fault: Diagnosis) -> TransportFailure | N
     ):
         return None
     if fault.remedy is Remedy.REBOOT and (
-        transport not in fallback.VERBS
-        or fault.fault not in (FaultClass.KERNEL_OBJECTS, FaultClass.QUEUE_PAIRS)
+        transport not in VERBS or fault.fault not in (FaultClass.KERNEL_OBJECTS, FaultClass.QUEUE_PAIRS)
     ):
         return None  # no other transport would help until the machine has restarted
     facts = Facts.of(view.current_facts(record.members))

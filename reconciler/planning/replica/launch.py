@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from reconciler.engine import MLX
 from reconciler.planning.context.deadlines import KEEP_ALIVE_SECONDS, RENDEZVOUS_SECONDS, VERBS_SECONDS
 from reconciler.planning.context.membership import certificate
 from reconciler.planning.context.memory_needs import ModelNeeds, kv_cache_bytes, prefix_cache_bytes
@@ -58,8 +57,8 @@ def launch(
     )
     return LaunchSpec(
         id=rank_id,
-        argv=MLX.argv(node.python),
-        env=MLX.environment,
+        argv=workload.engine.argv(node.python),
+        env=workload.engine.environment,
         config=config,
         group=record.fingerprint,
         memory_bytes=record.charges[rank],

@@ -9,6 +9,7 @@ from reconciler.planning.context.view import Formed
 from reconciler.planning.recovery import diagnose
 from reconciler.planning.transport import fallback
 from reconciler.state import WaitingFor, most_informative
+from reconciler.transports import CABLES
 
 from .stop import stop
 
@@ -36,7 +37,7 @@ def machines_unexamined(view: Formed) -> Decision | None:
     blamed. And a transport that is left because of older facts is not used again until something else changes.
     """
     transport = fallback.used(view.record)
-    if transport not in fallback.CABLES and not fallback.lower(view.deployment, transport):
+    if transport not in CABLES and not fallback.lower(view.deployment, transport):
         return None
     shown = diagnose.symptom(view)
     unexamined = [

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from reconciler.engine import MLX
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.memory_ledger import Placed
 from reconciler.planning.context.world import CLOCK_JUMP_SECONDS, World
@@ -21,19 +20,22 @@ from reconciler.planning.diagnosis.evidence import Evidence, rank_pairs, towards
 from reconciler.resources import End, ModelDeployment
 from reconciler.state import FaultClass, GroupRecord, NodeName, PortFacts, TransportFailure, WorkloadId
 from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
+from reconciler.transports import (
+    BACKENDS,
+    CABLES,
+    GID_INDEX,
+    LAN,
+    MESH,
+    RINGS,
+    VERBS,
+    VERBS_ATTEMPTS_MAX,
+    WIRES_MAX,
+)
 from reconciler.wire.launch import DEVICES_JOINT
 
 from . import lan_addresses
 from .link_addresses import all_addresses
 
-VERBS = MLX.verbs
-CABLES = tuple(each.name for each in MLX.transports if each.cables)
-RINGS = tuple(each.name for each in MLX.transports if each.ring)
-MESH = next(name for name in VERBS if name not in RINGS)
-LAN = next(each.name for each in MLX.transports if not each.cables)
-_BACKENDS = {each.name: each.backend for each in MLX.transports}
-VERBS_ATTEMPTS_MAX = MLX.rdma_setups_max
-"""In one boot of a machine, which has eleven protection domains: a failed attempt may keep one."""
 RETRY_SECONDS_MIN = 3600.0
 RETRY_SECONDS_MAX = 86_400.0
 """A transport that failed is left alone for an hour, doubled with each trial that fails, up to a day."""
@@ -66,7 +68,7 @@ class Wiring:
     """The ways in which the ranks of a group reach each other, in the order of ranks."""
 
     backend: str
-    """The engine's name of it."""
+    """MLX's name of it."""
     hosts: tuple[str, ...]
     """The address at which each rank's neighbour finds it."""
     devices: tuple[tuple[str, ...], ...] = ()
@@ -180,7 +182,7 @@ def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
     """Return how a group on this transport is wired; None while facts that it needs are not known."""
     if transport not in CABLES:
         found = lan_addresses.lan_addresses(world, members)
-        return None if isinstance(found, str) else Wiring(_BACKENDS[LAN], found)
+        return None if isinstance(found, str) else Wiring(BACKENDS[LAN], found)
     behind = [_port(world, name, members[at - 1]) for at, name in enumerate(members)]
     if any(port is None or not port.address for port in behind):
         return None
@@ -188,9 +190,9 @@ def wiring(world: World, transport: str, members: Placed) -> Wiring | None:
     if isinstance(controls, str):
         return None
     if transport not in VERBS:
-        return Wiring(_BACKENDS[transport], hosts, controls=controls)
+        return Wiring(BACKENDS[transport], hosts, controls=controls)
     devices = _devices(world, transport, members)
-    return Wiring(_BACKENDS[transport], hosts, devices, transport in RINGS, controls) if devices else None
+    return Wiring(BACKENDS[transport], hosts, devices, transport in RINGS, controls) if devices else None
 
 
 def _controls(world: World, members: Placed) -> tuple[str, ...] | str:
@@ -307,7 +309,7 @@ def _devices(world: World, transport: str, members: Placed) -> tuple[tuple[str, 
     the engine divides its messages by one number of wires."""
     size = len(members)
     wires = {(a, b): _wires(world, members[a], members[b]) for a, b in rank_pairs(size, transport != MESH)}
-    count = min(MLX.wires_max, *map(len, wires.values()))
+    count = min(WIRES_MAX, *map(len, wires.values()))
     cells = {(a, b): [here for here, _ in found[:count]] for (a, b), found in wires.items()}
     cells |= {(b, a): [there for _, there in found[:count]] for (a, b), found in wires.items()}
     if count == 0:
@@ -334,7 +336,7 @@ def _wires(world: World, here: NodeName, there: NodeName) -> list[tuple[str, str
 def _carries(port: PortFacts) -> bool:
     """Return whether everything that RDMA needs is known to be right at one end of a cable."""
     fast = (port.gbps or 0) >= THUNDERBOLT5_GBPS and not port.through
-    found = port.mapped_gid is True and port.gid_index in (None, MLX.gid_index)
+    found = port.mapped_gid is True and port.gid_index in (None, GID_INDEX)
     return bool(port.connected and port.verbs_up) and port.bridged is False and fast and found
 
 

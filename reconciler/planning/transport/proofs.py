@@ -9,8 +9,7 @@ from __future__ import annotations
 from reconciler.planning.context.world import World
 from reconciler.state import GroupRecord
 from reconciler.state.formed_under import RESULT_FACTS, Facts
-
-from .fallback import VERBS
+from reconciler.transports import VERBS
 
 GOOD_SECONDS = 30 * 86_400.0
 """After this time, the next group of a combination proves it again."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import reconciler
-from reconciler.engine import MLX
+from reconciler.wire.engines import ENGINES, JOB
 
 PYTHON = "3.11.18"
 """Version of Python in uv's notation, from python-build-standalone."""
@@ -28,9 +28,14 @@ GATEWAY_IMPORTS = (
 )
 """The modules that a gateway needs in addition to its file. Every runtime has them, so that a node that gets a gateway
 later keeps its runtime."""
-IMPORTS = (*MLX.imports, "huggingface_hub", MLX.rank, "reconciler.fetcher", *GATEWAY_IMPORTS)
+IMPORTS = (
+    *(name for each in ENGINES for name in (*each.imports, each.module)),
+    "huggingface_hub",
+    "reconciler.fetcher",
+    *GATEWAY_IMPORTS,
+)
 """Imports that must work before a runtime is used."""
-ROOMS = ("fetcher", "launcher", "runner", "wire")
+ROOMS = ("fetcher", JOB.room, *(each.room for each in ENGINES), "wire")
 """Rooms of this product that ranks and fetchers need."""
 _PINS = Path(__file__).with_name("runtime.txt")
 _KEY_DIGITS = 12

@@ -9,20 +9,15 @@ import hashlib
 import json
 from collections.abc import Iterator
 
+from reconciler.wire.engines import ENGINES
 from reconciler.wire.node import ModelReport, NodeReport
 
 Traits = tuple[str | None, ...]
 """Values of ``TRAITS``, in that order; None where a value is not known."""
 
-SYSTEM, KERNEL, BUILD, MLX, MLX_LM, ENGINE, WEIGHTS = TRAITS = (
-    "system",
-    "kernel",
-    "macOS build",
-    "mlx",
-    "mlx-lm",
-    "engine",
-    "weights",
-)
+SYSTEM, KERNEL, BUILD, ENGINE, WEIGHTS = "system", "kernel", "macOS build", "engine", "weights"
+PACKAGES = tuple(dict.fromkeys(name for each in ENGINES for name in each.equal))
+TRAITS = (SYSTEM, KERNEL, BUILD, *PACKAGES, ENGINE, WEIGHTS)
 OF_SYSTEM = (SYSTEM, KERNEL, BUILD)
 
 
@@ -33,8 +28,7 @@ def traits(report: NodeReport, weights: ModelReport | None = None) -> Traits:
         f"{report.system} {report.machine}",
         report.release if darwin else None,  # elsewhere the runtime brings along all that it needs
         (report.build if darwin else "") or None,
-        runtime.get("mlx") or None,
-        runtime.get("mlx-lm") or None,
+        *(runtime.get(name) or None for name in PACKAGES),
         runtime.get("engine") or None,
         _weights(weights),
     )
@@ -71,5 +65,5 @@ def together(one: Traits, other: Traits) -> Traits:
 
 def unknown(known: Traits, darwin: bool) -> list[str]:
     """Return the traits that a machine has not reported."""
-    expected = (MLX, MLX_LM, ENGINE, BUILD) if darwin else (MLX, MLX_LM, ENGINE)
+    expected = (*PACKAGES, ENGINE, BUILD) if darwin else (*PACKAGES, ENGINE)
     return [name for name in expected if known[TRAITS.index(name)] is None]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.engine import MLX
 from reconciler.planning.diagnosis import detectors
 from reconciler.planning.diagnosis.detectors import (
     MACOS_MIN,
@@ -31,6 +30,7 @@ from reconciler.state import (
     Symptom,
 )
 from reconciler.state.machine.facts import THUNDERBOLT5_GBPS
+from reconciler.transports import GID_INDEX
 from reconciler.wire.launch import ExitCode, RankId
 from reconciler.wire.node import RankReport
 from reconciler.wire.repair import RepairReport, RepairState
@@ -255,8 +255,8 @@ CASES = {
     ),
     "a GID elsewhere": Case(
         detectors.gid_index,
-        {"gid_index": MLX.gid_index + 1},
-        (NO_VERBS, {"gid_index": MLX.gid_index}, {"gid_index": None}, {"connected": None}),
+        {"gid_index": GID_INDEX + 1},
+        (NO_VERBS, {"gid_index": GID_INDEX}, {"gid_index": None}, {"connected": None}),
         (A,),
     ),
     "a GID that is refused": Case(

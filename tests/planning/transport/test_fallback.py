@@ -18,7 +18,7 @@ from reconciler.planning.replica import improve
 from reconciler.planning.replica.improve import PER_HOUR_MAX
 from reconciler.planning.rollout import targets
 from reconciler.planning.transport import fallback, link_check
-from reconciler.planning.transport.fallback import RETRY_SECONDS_MAX, RETRY_SECONDS_MIN, VERBS_ATTEMPTS_MAX
+from reconciler.planning.transport.fallback import RETRY_SECONDS_MAX, RETRY_SECONDS_MIN
 from reconciler.resources import Growth
 from reconciler.state import (
     AllocateEpoch,
@@ -35,6 +35,7 @@ from reconciler.state import (
     WaitingFor,
 )
 from reconciler.state.plan import SetBack
+from reconciler.transports import LAN, VERBS_ATTEMPTS_MAX
 from reconciler.wire.launch import ExitCode, Phase
 from tests.planning.diagnosis.healing_cases import HAPPENINGS
 from tests.planning.macs import A, B, learn, learn_of_port, mac, port, two_macs
@@ -87,7 +88,7 @@ def test_a_group_from_before_there_was_a_choice_uses_the_network_and_of_an_adopt
 ):
     world = two_macs()
     record = replace(world.group(), transport="")
-    assert fallback.used(record) == fallback.LAN
+    assert fallback.used(record) == LAN
     assert fallback.used(replace(record, secret="")) == ""
     assert fallback.used(replace(record, members=(A,))) == ""
 

@@ -10,10 +10,10 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from reconciler.errors import ReconcilerError
-from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
 from reconciler.resources import Node
 from reconciler.state import ReplicaId, RunId, WorkloadId
 from reconciler.store.tables.incidents import IncidentFilter
+from reconciler.transports import VERBS_ATTEMPTS_MAX
 
 from .pruning import replica_of
 

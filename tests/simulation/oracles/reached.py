@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from reconciler.planning.context.back_off_time import BACK_OFF_SECONDS_MAX
 from reconciler.planning.diagnosis.detectors import PANICS_MAX
 from reconciler.planning.recovery.diagnose import ATTEMPTS_SECONDS
-from reconciler.planning.transport.fallback import VERBS_ATTEMPTS_MAX
 from reconciler.state import RefusedBecause, WaitingFor
 from reconciler.status import Snapshots
+from reconciler.transports import VERBS_ATTEMPTS_MAX
 
 from .oracles import UP, UP_PER_HOUR_MAX
 

@@ -13,9 +13,9 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import prepare
 from reconciler.cli.core.environment import install_command, runtime_packages
 from reconciler.cli.core.shipped import SHIPPED
-from reconciler.engine import MLX
 from reconciler.source.files import read_directory
 from reconciler.source.git.repository import Author
+from reconciler.wire.engines import MLX
 from tests.cli.conftest import Cli
 
 NODE = "apiVersion: reconciler/v1alpha1\nkind: Node\nmetadata:\n  name: mine\nspec:\n  local: {}\n"
