@@ -100,7 +100,7 @@ def launchctl(folder: Path, words: list[str]) -> int:
         for kept in folder.glob("service-*"):
             service = Service(**json.loads(kept.read_text())).after_boot()
             keep(folder, service)
-            if service.state == State.RUNNING:
+            if service.state == State.LOADED:
                 load(folder, service.path)
         return 0
     path = str(place(folder, more[1])) if verb == "bootstrap" else ""
@@ -117,7 +117,7 @@ def launchctl(folder: Path, words: list[str]) -> int:
         return code
     if verb == "bootstrap":
         load(folder, path)
-    if verb == "bootout" and service.state == State.RUNNING:
+    if verb == "bootout" and service.state == State.LOADED:
         end(folder, name)
     keep(folder, after)
     return 0

@@ -1,9 +1,8 @@
-"""What makes launchd use a definition, or let go of it, from every state: real scripts, and a launchd with states."""
+"""The commands that make launchd use a definition, or let go of it, from every state: real scripts, and the emulated launchd."""
 
 from __future__ import annotations
 
 import plistlib
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -14,47 +13,20 @@ from hypothesis import strategies as st
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import definition
 from reconciler.remote.nodes import bootstrap
-from reconciler.sandbox.world.launchd import IO_ERROR, NO_SERVICE, STEPS, Service, State, step
+from reconciler.sandbox.world.launchd import IO_ERROR, NO_SERVICE, Service, State, step
 from reconciler.service_managers import launchd
 from reconciler.service_managers.definitions import Keeper, definition_path
 from reconciler.services import machine
 from reconciler.services.up_service import Machine, UpService
 from tests.examples import examples
 
+from . import scripts
+
 pytestmark = pytest.mark.processes
 
 NAME = "reconciler.up.DOMAIN\\ada"
 PATH = str(definition_path(Keeper.LAUNCHD, PurePosixPath("/u/ada"), NAME))
 NEVER = 10_000
-LAUNCHD = """
-status=0 state={state} disabled={disabled} gone={gone} stop={stop} allowed={allowed} now=0 told=
-sleep() {{ now=$((now + $1)); save; }}
-save() {{ printf "%s\\n" "state=$state disabled=$disabled gone=$gone now=$now" > "$KEPT"; }}
-launchctl() {{
-    . "$KEPT"
-    [ "$state" = stopping ] && [ $now -ge $gone ] && state=absent
-    case $1:$2:$3 in
-    enable:"$LABEL":) disabled=no status=0;;
-    bootstrap:system:"$FILE") if [ $disabled = yes ] || [ $now -lt $allowed ]; then status=5; else to bootstrap; fi;;
-    print:"$LABEL":|bootout:"$LABEL":) to "$1";;
-    *) status=64;;
-    esac
-    save
-    [ $status = 0 ] || echo "$1 failed: $status" >&2
-    return $status
-}}
-to() {{
-    case $1:$state in
-{table}
-    esac
-}}
-save
-"""
-"""launchd as functions of the shell, by the table of the emulated Macs; its time passes while the script sleeps."""
-TABLE = "\n".join(
-    f"    {verb}:{state}) {'gone=$((now + stop)) ' if after == State.STOPPING != state else ''}state={after} status={code};;"
-    for (verb, state), (after, code) in STEPS.items()
-)
 
 
 @dataclass(frozen=True)
@@ -80,32 +52,27 @@ class Left:
     seconds: int
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tmp_path_factory.mktemp("launchd") / "kept")
+def run(command: tuple[str, ...], found: Found) -> Left:
+    """Run a command on a Mac with this launchd, whose time passes while the command sleeps."""
+    service, now = Service(NAME, PATH, found.state, found.stop, found.disabled), 0
 
+    def answer(call: list[str]) -> tuple[int, str]:
+        nonlocal service, now
+        match call:
+            case ["sleep", seconds]:
+                now += int(seconds)
+                return 0, ""
+            case ["launchctl", "bootstrap", "system", path] if path == PATH:
+                pass
+            case ["launchctl", verb, label] if label == f"system/{NAME}" and verb != "bootstrap":
+                pass
+            case _:
+                return 64, f"{call[1]} failed: 64"
+        service, status = step(service, call[1], now, found.stop, now >= found.allowed)
+        return status, f"{call[1]} failed: {status}" if status else ""
 
-def run(command: tuple[str, ...], found: Found, kept: str) -> Left:
-    """Run a command where these functions stand for the tools."""
-    shell, option, text, *words = command
-    beginning = LAUNCHD.format(
-        state=found.state,
-        disabled="yes" if found.disabled else "no",
-        gone=found.stop,
-        stop=found.stop,
-        allowed=found.allowed,
-        table=TABLE,
-    )
-    done = subprocess.run(
-        (shell, option, beginning + text, *words),
-        env={"KEPT": kept, "LABEL": f"system/{NAME}", "FILE": PATH},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    left = dict(word.split("=") for word in Path(kept).read_text().split())
-    return Left(done.returncode, done.stderr, left["state"], left["disabled"] == "yes", int(left["now"]))
+    status, words = scripts.run(command, answer)
+    return Left(status, words, service.at(now).state, service.disabled, now)
 
 
 FOUND = st.builds(
@@ -119,14 +86,12 @@ FOUND = st.builds(
 
 @settings(max_examples=examples(40))
 @given(found=FOUND)
-@example(found=Found(State.RUNNING, True, launchd.GONE_SECONDS, 0))
-@example(found=Found(State.RUNNING, True, launchd.GONE_SECONDS + 1, 0))
+@example(found=Found(State.LOADED, True, launchd.GONE_SECONDS, 0))
+@example(found=Found(State.LOADED, True, launchd.GONE_SECONDS + 1, 0))
 @example(found=Found(State.ABSENT, True, 0, launchd.ATTEMPTS_MAX - 1))
 @example(found=Found(State.ABSENT, True, 0, launchd.ATTEMPTS_MAX))
-def test_whatever_launchd_does_the_service_runs_in_the_end_or_it_is_said_why_not(
-    found: Found, kept: str
-) -> None:
-    left = run(launchd.load(("launchctl",), NAME, PATH), found, kept)
+def test_whatever_launchd_does_the_service_runs_in_the_end_or_it_is_said_why_not(found: Found) -> None:
+    left = run(launchd.load(("launchctl",), NAME, PATH), found)
     waits = 0 if found.state == State.ABSENT else found.stop
     if waits > launchd.GONE_SECONDS:
         assert f"launchd still has {NAME} after" in left.words
@@ -135,21 +100,21 @@ def test_whatever_launchd_does_the_service_runs_in_the_end_or_it_is_said_why_not
         assert "Login Items & Extensions > Allow in the Background" in left.words
         assert left.words.endswith(f"type: sudo launchctl bootstrap system {PATH}\n")
     else:
-        assert (left.words, left.state, left.disabled) == ("", State.RUNNING, False)
-    assert (left.status == 0) == (left.state == State.RUNNING and left.words == "")
+        assert (left.words, left.state, left.disabled) == ("", State.LOADED, False)
+    assert (left.status == 0) == (left.state == State.LOADED and left.words == "")
     assert left.seconds <= launchd.GONE_SECONDS + launchd.ATTEMPTS_MAX
 
 
 @settings(max_examples=examples(20))
 @given(found=FOUND)
-def test_it_is_unloaded_once_it_is_gone_and_stays_disabled_or_not(found: Found, kept: str) -> None:
-    left = run(launchd.unload(("launchctl",), NAME), found, kept)
+def test_it_is_unloaded_once_it_is_gone_and_stays_disabled_or_not(found: Found) -> None:
+    left = run(launchd.unload(("launchctl",), NAME), found)
     assert left.disabled == found.disabled
     assert (left.status == 0) == (left.state in (State.ABSENT, State.STOPPING) and not left.words)
 
 
-def test_a_status_of_launchctl_other_than_5_is_told_at_once(kept: str) -> None:
-    left = run(launchd.load(("launchctl",), NAME, "/another"), Found(State.ABSENT, False, 0, 0), kept)
+def test_a_status_of_launchctl_other_than_5_is_told_at_once() -> None:
+    left = run(launchd.load(("launchctl",), NAME, "/another"), Found(State.ABSENT, False, 0, 0))
     assert (left.status, left.seconds) == (1, 0)
     assert "bootstrap failed: 64" in left.words
 
@@ -173,11 +138,11 @@ def test_a_service_stays_for_a_moment_after_bootout_and_cannot_be_loaded_meanwhi
 
 
 def test_a_disabled_service_runs_until_a_restart_and_no_longer() -> None:
-    service, _ = step(Service("a", "p", State.RUNNING), "disable", 0.0)
-    assert (service.state, service.after_boot().state) == (State.RUNNING, State.ABSENT)
+    service, _ = step(Service("a", "p", State.LOADED), "disable", 0.0)
+    assert (service.state, service.after_boot().state) == (State.LOADED, State.ABSENT)
     assert step(service.after_boot(), "bootstrap", 9.0)[1] == IO_ERROR
     enabled, _ = step(service.after_boot(), "enable", 9.0)
-    assert step(enabled, "bootstrap", 9.0) == (Service("a", "p", State.RUNNING), 0)
+    assert step(enabled, "bootstrap", 9.0) == (Service("a", "p", State.LOADED), 0)
 
 
 # --- definitions ---

@@ -183,9 +183,8 @@ def launchctl(call: ToolCall) -> ToolOutput:
     label = _label(target) if verb == "bootstrap" else target.partition("/")[2]
     if verb != "print" and not call.root:
         return ToolOutput(stderr=f"{_LAUNCHCTL[verb]}: 1: {NOT_ROOT}\n", code=1)
-    service, code = launchd.step(call.machine.service(label), verb, call.now)
-    if verb == "bootstrap" and not call.machine.background:
-        code = launchd.IO_ERROR
+    machine = call.machine
+    service, code = launchd.step(machine.service(label), verb, call.now, allowed=machine.background)
     if code:
         words = {launchd.IO_ERROR: "Input/output error", launchd.NO_PROCESS: "No such process"}
         no_service = f'Bad request.\nCould not find service "{label}" in domain for system\n'
@@ -273,7 +272,9 @@ def sudo(call: ToolCall) -> ToolOutput:
 def _with_definition(call: ToolCall, words: tuple[str, ...]) -> ToolOutput:
     """Install or remove a service's definition, in the folder that stands for the system's."""
     installs, path = words[0].endswith("install"), call.root_folder + words[-1]
-    service = replace(call.machine.service(_label(path)), path=path if installs else "")
+    service = replace(
+        call.machine.service(_label(path)), path=path if installs else "", flaw=launchd.Flaw.NONE
+    )
     become = ("/usr/bin/install", "-m", "644", words[-2], path) if installs else ("/bin/rm", "-f", path)
     return ToolOutput(world=changes.with_service(call.world, call.name, service), become=become)
 
