@@ -1,9 +1,11 @@
 """The scripts that make launchd use a definition, or let go of it, whatever state the service is in. Pure.
 
-Facts about ``launchctl``, from its manual and from public reports of macOS 13 to 26: ``bootout`` returns before the
-service is gone, and until then ``bootstrap`` ends with 5 (Input/output error). It does so too while the service is
-disabled, which ``enable`` undoes and a restart does not, and where a person does not allow it in the background.
-``print`` ends with 113 once the service is gone.
+Facts about ``launchctl``, from its manual and from public reports of macOS 13 to 27: ``bootout`` returns before the
+service is gone, and until then ``bootstrap`` ends with 5 (Input/output error), or with 37 (Operation already in
+progress). It ends with 5 too while the service is disabled, which ``enable`` undoes and a restart does not, where a
+person does not allow it in the background, and where its definition is missing, is no property list, or could be changed
+by others than root. ``print`` ends with 113 once the service is gone. A service that was loaded may have no process
+although its definition says ``RunAtLoad``, until ``kickstart``.
 """
 
 from __future__ import annotations
@@ -28,13 +30,28 @@ _LOAD = f"""\
 "$@" enable "system/$name" || exit
 left={ATTEMPTS_MAX}
 until words=$("$@" bootstrap system "$file" 2>&1); do
-    [ $? = 5 ] && [ $left -gt 1 ] || fail "launchd does not start $name: $words." \\
-        "If a person has switched it off, allow it again under System Settings > General >" \\
-        "Login Items & Extensions > Allow in the Background, then type: sudo launchctl bootstrap system $file"
-    left=$((left - 1)); sleep 1
+    case $? in 5|37) left=$((left - 1));; *) left=0;; esac
+    "$@" print "system/$name" > /dev/null 2>&1 && break
+    [ $left -gt 0 ] || fail "launchd does not start $name: $words. If $file is there, a person may have switched" \\
+        "it off: allow it again under System Settings > General > Login Items & Extensions >" \\
+        "Allow in the Background, then type this again."
+    sleep 1
 done
+"$@" kickstart "system/$name" > /dev/null 2>&1 || :
 """
 """It contains no apostrophe: a person pastes it between two of them."""
+HELD_BACK = """
+held_back() {
+    case $(launchctl print-disabled system 2>/dev/null) in
+    *"\"$1\" => disabled"*|*"\"$1\" => true"*) return 0;;
+    esac
+    [ -e "$2" ] && [ -z "$(find "$2" -prune -user 0 ! -perm -020 ! -perm -002 2>/dev/null)" ]
+}
+"""
+"""A function of ``sh`` that says if the next boot does not load the service ``$1`` that ``$2`` defines, although launchd may
+have it now: it is disabled (``true`` before macOS 13), or others than root may change its definition. It needs no root, and
+does not know of a service that a person does not allow in the background."""
+_LOADED = 'launchctl print "system/$1" > /dev/null 2>&1 && ! held_back "$1" "$2"'
 
 
 def load(launchctl: Sequence[str], name: str, path: str) -> tuple[str, ...]:
@@ -42,6 +59,11 @@ def load(launchctl: Sequence[str], name: str, path: str) -> tuple[str, ...]:
     ends with an error that says why not, within ``GONE_SECONDS`` and ``ATTEMPTS_MAX`` seconds. ``launchctl`` is the
     command for that tool as root."""
     return ("/bin/sh", "-c", _UNLOAD + _LOAD, "load", name, path, *launchctl)
+
+
+def loaded(name: str, path: str) -> tuple[str, ...]:
+    """Return the command that ends with 0 if launchd has the service ``name`` now and after the next boot."""
+    return ("/bin/sh", "-c", HELD_BACK + _LOADED, "loaded", name, path)
 
 
 def unload(launchctl: Sequence[str], name: str) -> tuple[str, ...]:

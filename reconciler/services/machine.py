@@ -54,14 +54,21 @@ def _administrator() -> str:
         return "root"
     if shutil.which("sudo") is None:
         return ""
-    asked = subprocess.run(("sudo", "-n", "true"), capture_output=True, timeout=SUDO_SECONDS, check=False)
-    return "sudo" if asked.returncode == 0 else ""
+    return "sudo" if succeeds(("sudo", "-n", "true")) else ""
+
+
+def succeeds(question: tuple[str, ...]) -> bool:
+    """Return whether a command ends with 0. Raises ``OSError``."""
+    asked = subprocess.run(question, capture_output=True, timeout=SUDO_SECONDS, check=False)
+    return asked.returncode == 0
 
 
 def content(path: Path | PurePosixPath) -> str | None:
-    """Return the content of a file; None if it does not exist."""
+    """Return the content of a file; empty if this user may not read it, None if it does not exist."""
     try:
         return Path(path).read_text(encoding="utf-8")
+    except PermissionError:
+        return ""
     except FileNotFoundError:
         return None
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from reconciler.remote.bootstrap.actions import Action, Run, Write
+from reconciler.remote.bootstrap.actions import Action, Run, Write, owned
 from reconciler.service_managers import launchd, unmanaged
 from reconciler.service_managers.definitions import Keeper, definition_path, plist, unit
 
@@ -98,12 +98,22 @@ class UpService:
         owner = self.machine.user if self.machine.keeper is Keeper.SYSTEMD else ""
         return unit(f"reconciler up for {self.home}", owner, str(self.script), STOP_SECONDS)
 
-    def install_actions(self, script: str | None, definition: str | None, running: int) -> Sequence[Action]:
+    def loaded_question(self) -> tuple[str, ...]:
+        """Return the command that ends with 0 if the service manager has the service now and after the next boot."""
+        if self.machine.keeper is Keeper.LAUNCHD:
+            return launchd.loaded(self.name, str(self.definition))
+        of_user = ("--user",) if self.machine.keeper is Keeper.SYSTEMD_OF_USER else ()
+        return ("systemctl", *of_user, "is-enabled", "--quiet", f"{self.name}.service")
+
+    def install_actions(
+        self, script: str | None, definition: str | None, running: int, loaded: bool
+    ) -> Sequence[Action]:
         """Return the actions that create the service, in order; empty if all is in place.
 
-        ``script``, ``definition``: the present contents. ``running``: the pid of an `up` that runs without the service,
-        or 0.
+        ``script``, ``definition``: the present contents. ``running``: the pid of the `up` that runs, or 0. ``loaded``: the
+        answer to ``loaded_question``. On a Mac as for agents: see ``remote/bootstrap/actions.py``.
         """
+        on_mac = self.machine.keeper is Keeper.LAUNCHD
         actions = []
         if script != self.script_text():
             text = self.script_text()
@@ -111,15 +121,17 @@ class UpService:
             actions.append(
                 Action("write the script that the service runs, for as long as it is there", write)
             )
-        if definition == self.definition_text():
-            return actions
+        if definition == self.definition_text() and loaded:
+            return actions if running else [*actions, self._start()]
+        if on_mac and definition is not None:
+            actions.append(self._unload())
         actions += self._define()
         if running:
             why = (
                 "end the `up` that runs without the service; ranks continue, and the service takes them over"
             )
             actions.append(self._action(why, unmanaged.end(running)))
-        if self.machine.keeper is Keeper.LAUNCHD:
+        if on_mac:
             load = launchd.load(self._as_root("launchctl"), self.name, str(self.definition))
         else:
             actions.append(self._by("let systemd read it", "systemctl", "daemon-reload"))
@@ -127,14 +139,22 @@ class UpService:
         actions.append(self._action("start `up` now and at every boot", load))
         return actions
 
+    def _start(self) -> Action:
+        why = "start `up`, because the service runs none"
+        if self.machine.keeper is Keeper.LAUNCHD:
+            return self._by(why, "launchctl", "kickstart", f"system/{self.name}")
+        return self._by(why, "systemctl", "start", f"{self.name}.service")
+
+    def _unload(self) -> Action:
+        return self._action("unload the service", launchd.unload(self._as_root("launchctl"), self.name))
+
     def remove_actions(self, definition: str | None) -> Sequence[Action]:
         """Return the actions that remove the definition from the service manager, in order; empty if there is none."""
         if definition is None:
             return ()
         if self.machine.keeper is Keeper.LAUNCHD:
-            unload = launchd.unload(self._as_root("launchctl"), self.name)
             return (
-                self._action("unload the service", unload),
+                self._unload(),
                 self._by("remove its definition", "rm", "-f", str(self.definition)),
             )
         return (
@@ -157,16 +177,15 @@ class UpService:
         why = "define the service, which starts again after a restart of the machine"
         if self.machine.administrator == "root":
             return (Action(why, Write(self.definition, text.encode(), 0o644, text)),)
-        if self.machine.administrator == "sudo":
-            return (Action(why, Run(("sudo", "-n", "tee", str(self.definition)), text)),)
-        return (Action(why, Run(("sudo", "tee", str(self.definition)), text), by_person=True),)
+        write = self._action(why, (*self._as_root("tee"), str(self.definition)), text)
+        return (write, *owned(self._by, self.machine.keeper, str(self.definition)))
 
     def _by(self, why: str, tool: str, *words: str) -> Action:
         return self._action(why, (*self._as_root(tool), *words))
 
-    def _action(self, why: str, argv: tuple[str, ...]) -> Action:
+    def _action(self, why: str, argv: tuple[str, ...], content: str = "") -> Action:
         by_person = not self.machine.administrator and self.machine.keeper is not Keeper.SYSTEMD_OF_USER
-        return Action(why, Run(argv), by_person)
+        return Action(why, Run(argv, content), by_person)
 
     def _as_root(self, tool: str) -> tuple[str, ...]:
         if self.machine.keeper is Keeper.SYSTEMD_OF_USER:

@@ -16,6 +16,9 @@ MAC = (
     "uname",
     "sw_vers",
     "launchctl",
+    "find",
+    "chown",
+    "chmod",
     "install",
     "rm",
     "tee",
@@ -24,7 +27,7 @@ MAC = (
     "fdesetup",
     "rdma_ctl",
 )
-LINUX = ("systemctl", "loginctl", "install", "rm", "tee")
+LINUX = ("systemctl", "loginctl", "chown", "chmod", "install", "rm", "tee")
 
 
 class Shape:

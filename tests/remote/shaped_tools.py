@@ -103,6 +103,15 @@ def launchctl(folder: Path, words: list[str]) -> int:
             if service.state == State.LOADED:
                 load(folder, service.path)
         return 0
+    if verb == "print-disabled":
+        found = [Service(**json.loads(kept.read_text())) for kept in folder.glob("service-*")]
+        print(
+            "disabled services = {",
+            *(f'\t"{each.label}" => disabled' for each in found if each.disabled),
+            "}",
+            sep="\n",
+        )
+        return 0
     path = str(place(folder, more[1])) if verb == "bootstrap" else ""
     name = plistlib.loads(Path(path).read_bytes())["Label"] if path else more[0].partition("/")[2]
     kept = folder / f"service-{name}"
@@ -242,6 +251,15 @@ def main() -> int:
             os.execv("/bin/rm", ["rm", *words])
         note(folder, "rm", words)
         goal.unlink(missing_ok=True)
+        return 0
+    if tool in ("chown", "chmod"):
+        goal = place(folder, words[-1])
+        if goal == Path(words[-1]):
+            os.execv(f"/bin/{tool}", [tool, *words])
+        note(folder, tool, words)  # whoever tests is not root
+        return 0
+    if tool == "find":
+        print(words[0])  # root owns each definition: another user makes them here
         return 0
     if tool == "id":
         print("501" if words == ["-u"] else "ada")

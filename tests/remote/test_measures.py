@@ -171,13 +171,32 @@ def test_what_has_gone_another_way_is_put_right(
 @pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD], ids=lambda k: k.value)
 def test_another_definition_is_replaced(keeper: Keeper) -> None:
     planned = actions.actions(settled(MAC, keeper, definition="old"), place(MAC))
-    assert [each.why.partition(";")[0] for each in planned] == [
+    whys = [each.why.partition(";")[0] for each in planned]
+    if keeper is Keeper.LAUNCHD:  # it never runs an earlier definition, wherever this ends
+        assert whys == [
+            "unload the service",
+            "install it in the system",
+            "start the agent now and at every boot",
+        ]
+    else:
+        assert whys == ["install it in the system", "let systemd read it", "restart the service"]
+
+
+@pytest.mark.parametrize("found", [{"loaded": False}, {"at_boot": False}], ids=["now", "at the next boot"])
+def test_a_mac_without_its_service_gets_the_definition_again(found: dict[str, object]) -> None:
+    """It is as it should be, but others than root may change it, or a person has disabled the service."""
+    planned = actions.actions(settled(MAC, Keeper.LAUNCHD, **found), place(MAC))
+    assert [each.why.partition(":")[0] for each in planned[-2:]] == [
         "install it in the system",
-        *(
-            ["load the service again"]
-            if keeper is Keeper.LAUNCHD
-            else ["let systemd read it", "restart the service"]
-        ),
+        "start the agent now and at every boot",
+    ]
+
+
+def test_an_agent_beside_a_service_that_runs_none_gives_way_and_the_service_starts() -> None:
+    planned = actions.actions(settled(MAC, Keeper.LAUNCHD, agent=9, pid=0), place(MAC))
+    assert lines(planned) == [
+        str(Run(unmanaged.end(9))),
+        "$ /usr/bin/sudo -n /bin/launchctl kickstart system/reconciler-ada-far",
     ]
 
 
@@ -206,6 +225,8 @@ def test_without_sudo_a_person_gets_the_commands_and_what_can_be_done_is() -> No
     assert [line.partition(" (mode")[0] for line in lines(planned)] == [
         "write /u/ada/.reconciler/nodes/far/serve",
         f"by a person: $ sudo tee {final} <<'END-OF-FILE'\n{service}END-OF-FILE",
+        f"by a person: $ sudo chown root:wheel {final}",
+        f"by a person: $ sudo chmod 644 {final}",
         f"by a person: {load}",
         f"by a person: {Run(unmanaged.end(9))}",
     ]

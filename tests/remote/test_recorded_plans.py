@@ -201,8 +201,10 @@ def test_services_of_agents_and_of_up_are_as_recorded() -> None:
         for script, definition in product(
             (None, "old", up.script_text()), (None, "old", up.definition_text())
         ):
-            done = [short(up.install_actions(script, definition, running)) for running in (0, 9)]
-            lines.append(f" {' '.join(done)} {digest(repr(up.remove_actions(definition)), 4)}")
+            for loaded in (False, True):
+                done = [short(up.install_actions(script, definition, running, loaded)) for running in (0, 9)]
+                undone = up.remove_actions(definition)
+                lines.append(f" {loaded} {' '.join(done)} {digest(repr(undone), 4)}")
     compare(RECORDED / "services.txt", lines)
 
 

@@ -11,9 +11,9 @@ _BEGINNING = """
 exec 3>&1 4<&0 >/dev/null </dev/null
 ask() {
     printf "%s\\n" "$*" >&3
-    IFS=" " read -r status words <&4 || exit 99
-    [ -z "$words" ] || printf "%s\\n" "$words" >&2
-    return "$status"
+    IFS=" " read -r answered said <&4 || exit 99
+    [ -z "$said" ] || printf "%s\\n" "$said" >&2
+    return "$answered"
 }
 sudo() { [ "$1" != -n ] || shift; "$@"; }
 """ + "".join(f'{tool}() {{ ask {tool} "$@"; }}\n' for tool in TOOLS)

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.processes
 NAME = "reconciler.up.DOMAIN\\ada"
 PATH = str(definition_path(Keeper.LAUNCHD, PurePosixPath("/u/ada"), NAME))
 NEVER = 10_000
+IN_PROGRESS = 37
+"""Exit status of ``bootstrap`` while launchd still does something with the service."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Found:
     """Seconds from ``bootout`` until the service is gone."""
     allowed: int
     """Seconds until nothing but the state keeps it from being loaded."""
+    code: int = IO_ERROR
+    """Exit status of ``bootstrap`` until then."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ def run(command: tuple[str, ...], found: Found) -> Left:
             case _:
                 return 64, f"{call[1]} failed: 64"
         service, status = step(service, call[1], now, found.stop, now >= found.allowed)
+        status = found.code if status == IO_ERROR else status
         return status, f"{call[1]} failed: {status}" if status else ""
 
     status, words = scripts.run(command, answer)
@@ -81,6 +86,7 @@ FOUND = st.builds(
     st.booleans(),
     st.one_of(st.integers(0, 40), st.just(NEVER)),
     st.one_of(st.integers(0, 50), st.just(NEVER)),
+    st.sampled_from((IO_ERROR, IN_PROGRESS)),
 )
 
 
@@ -96,9 +102,8 @@ def test_whatever_launchd_does_the_service_runs_in_the_end_or_it_is_said_why_not
     if waits > launchd.GONE_SECONDS:
         assert f"launchd still has {NAME} after" in left.words
     elif found.allowed > waits + launchd.ATTEMPTS_MAX - 1:
-        assert f"launchd does not start {NAME}: bootstrap failed: {IO_ERROR}" in left.words
-        assert "Login Items & Extensions > Allow in the Background" in left.words
-        assert left.words.endswith(f"type: sudo launchctl bootstrap system {PATH}\n")
+        assert f"launchd does not start {NAME}: bootstrap failed: {found.code}" in left.words
+        assert left.words.endswith("Allow in the Background, then type this again.\n")
     else:
         assert (left.words, left.state, left.disabled) == ("", State.LOADED, False)
     assert (left.status == 0) == (left.state == State.LOADED and left.words == "")
@@ -113,10 +118,22 @@ def test_it_is_unloaded_once_it_is_gone_and_stays_disabled_or_not(found: Found) 
     assert (left.status == 0) == (left.state in (State.ABSENT, State.STOPPING) and not left.words)
 
 
-def test_a_status_of_launchctl_other_than_5_is_told_at_once() -> None:
+def test_a_status_of_launchctl_that_no_waiting_changes_is_told_at_once() -> None:
     left = run(launchd.load(("launchctl",), NAME, "/another"), Found(State.ABSENT, False, 0, 0))
     assert (left.status, left.seconds) == (1, 0)
     assert "bootstrap failed: 64" in left.words
+
+
+def test_a_service_that_somebody_else_loads_meanwhile_is_loaded() -> None:
+    asked: list[str] = []
+
+    def answer(call: list[str]) -> tuple[int, str]:
+        asked.append(call[1])
+        if call[1] == "print":
+            return (0, "") if "bootstrap" in asked else (NO_SERVICE, "")
+        return (IO_ERROR, "Input/output error") if call[1] == "bootstrap" else (0, "")
+
+    assert scripts.run(launchd.load(("launchctl",), NAME, PATH), answer) == (0, "")
 
 
 def test_both_scripts_end_before_their_command_is_given_up_and_can_be_pasted() -> None:

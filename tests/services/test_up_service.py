@@ -40,6 +40,8 @@ def first_lines(actions: tuple[Action, ...] | list[Action]) -> list[str]:
             "sudo",
             [
                 f"$ sudo -n tee {UNIT} ",
+                f"$ sudo -n chown root:root {UNIT}",
+                f"$ sudo -n chmod 644 {UNIT}",
                 "$ sudo -n systemctl daemon-reload",
                 f"$ sudo -n systemctl enable --now {NAME}.service",
             ],
@@ -56,12 +58,17 @@ def first_lines(actions: tuple[Action, ...] | list[Action]) -> list[str]:
         (
             Keeper.LAUNCHD,
             "",
-            [f"$ sudo tee {PLIST} ", shown(launchd.load(("sudo", "launchctl"), NAME, PLIST))],
+            [
+                f"$ sudo tee {PLIST} ",
+                f"$ sudo chown root:wheel {PLIST}",
+                f"$ sudo chmod 644 {PLIST}",
+                shown(launchd.load(("sudo", "launchctl"), NAME, PLIST)),
+            ],
         ),
     ],
 )
 def test_what_makes_it(keeper: Keeper, administrator: str, does: list[str]) -> None:
-    script, *others = service(keeper, administrator).install_actions(None, None, 0)
+    script, *others = service(keeper, administrator).install_actions(None, None, 0, False)
     assert str(script.act).startswith("write /u/ada/.reconciler/service/serve (mode 0700")
     assert first_lines(others) == does
     by_person = keeper is Keeper.LAUNCHD
@@ -71,12 +78,36 @@ def test_what_makes_it(keeper: Keeper, administrator: str, does: list[str]) -> N
 @pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD, Keeper.SYSTEMD_OF_USER])
 def test_where_all_is_in_place_nothing_is_done(keeper: Keeper) -> None:
     made = service(keeper)
-    assert made.install_actions(made.script_text(), made.definition_text(), 0) == []
+    assert made.install_actions(made.script_text(), made.definition_text(), 7, True) == []
     assert made.remove_actions(None) == ()
 
 
+@pytest.mark.parametrize(
+    ("keeper", "does"),
+    [
+        (Keeper.LAUNCHD, f"$ launchctl kickstart system/{NAME}"),
+        (Keeper.SYSTEMD, f"$ systemctl start {NAME}.service"),
+    ],
+)
+def test_a_service_that_runs_nothing_is_started(keeper: Keeper, does: str) -> None:
+    made = service(keeper, "root")
+    assert first_lines(list(made.install_actions(made.script_text(), made.definition_text(), 0, True))) == [
+        does
+    ]
+
+
+@pytest.mark.parametrize("keeper", [Keeper.LAUNCHD, Keeper.SYSTEMD])
+def test_an_installation_that_ended_before_the_service_was_loaded_goes_on(keeper: Keeper) -> None:
+    made = service(keeper, "root")
+    done = first_lines(list(made.install_actions(made.script_text(), made.definition_text(), 0, False)))
+    assert done[-1] in (
+        shown(launchd.load(("launchctl",), NAME, PLIST)),
+        f"$ systemctl enable --now {NAME}.service",
+    )
+
+
 def test_an_up_in_a_terminal_gives_way_before_the_service_starts() -> None:
-    actions = first_lines(list(service(Keeper.SYSTEMD, "root").install_actions(None, None, 4711)))
+    actions = first_lines(list(service(Keeper.SYSTEMD, "root").install_actions(None, None, 4711, False)))
     assert actions.index(shown(unmanaged.end(4711))) < actions.index(
         f"$ systemctl enable --now {NAME}.service"
     )
@@ -84,15 +115,19 @@ def test_an_up_in_a_terminal_gives_way_before_the_service_starts() -> None:
 
 def test_an_up_in_a_terminal_serves_until_the_person_starts_the_service() -> None:
     """It ends between two lines that they paste, not before they do."""
-    _, *others = service(Keeper.LAUNCHD, "").install_actions(None, None, 4711)
-    assert [each.by_person for each in others] == [True, True, True]
-    assert str(others[1].act) == shown(unmanaged.end(4711))
+    _, *others = service(Keeper.LAUNCHD, "").install_actions(None, None, 4711, False)
+    assert [each.by_person for each in others] == [True] * 5
+    assert str(others[3].act) == shown(unmanaged.end(4711))
 
 
-def test_another_definition_is_loaded_anew_on_a_mac() -> None:
+def test_a_mac_lets_go_of_a_service_before_its_definition_changes() -> None:
+    """So that an installation that ends in between leaves none that runs an earlier definition."""
     made = service(Keeper.LAUNCHD, "root")
-    actions = first_lines(list(made.install_actions(made.script_text(), "another", 0)))
-    assert actions[1:] == [shown(launchd.load(("launchctl",), NAME, PLIST))]
+    unload, _, load = first_lines(list(made.install_actions(made.script_text(), "another", 0, True)))
+    assert (unload, load) == (
+        shown(launchd.unload(("launchctl",), NAME)),
+        shown(launchd.load(("launchctl",), NAME, PLIST)),
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -138,6 +138,19 @@ def undo_actions(found: Profile, seen: Survey, node: str) -> tuple[Action, ...]:
     return tuple(actions)
 
 
+def owned(by: Callable[..., Action], keeper: Keeper, path: str) -> Sequence[Action]:
+    """Return the actions, made with ``by``, that let root alone change a definition and everybody read it.
+
+    launchd takes no other, and a file that a person wrote may be different: it keeps the owner and the mode that it had,
+    or has the mode of their shell (``umask``).
+    """
+    group = "wheel" if keeper is Keeper.LAUNCHD else "root"
+    return (
+        by("let root alone change it", "chown", f"root:{group}", path),
+        by("let everybody read it", "chmod", "644", path),
+    )
+
+
 def start(found: Profile, seen: Survey, node: str) -> Action:
     """Start the agent through an installed service."""
     return _Service(found, seen, node).start()
@@ -182,17 +195,13 @@ def _service(found: Profile, seen: Survey, place: Place) -> Sequence[Action]:
     if seen.script != wanted:
         why = "write the script that starts the agent: an update changes only this file, without an administrator"
         actions.append(Action(why, Write(script_path(found, place.node), wanted.encode(), shown=wanted)))
-    content = definition(seen.keeper, found, place.node)
-    changed = seen.definition != content
-    if changed:
-        actions += service.define(content)
-    loading = service.load(changed)
-    actions += loading
+    installing = service.install(definition(seen.keeper, found, place.node))
+    actions += installing
     if seen.agent and seen.agent != seen.pid:
         why = "end the agent that runs without the service, which starts its own; ranks continue"
-        by_person = any(each.by_person for each in loading)
+        by_person = any(each.by_person for each in installing)
         actions.append(Action(why, Run(unmanaged.end(seen.agent)), by_person))
-    elif not loading and not seen.pid:
+    if not installing and not seen.pid:
         actions.append(service.start())
     return actions
 
@@ -213,8 +222,24 @@ class _Service:
     def path(self) -> PurePosixPath:
         return definition_path(self.seen.keeper, self.found.home, self.name)
 
-    def define(self, content: str) -> Sequence[Action]:
-        """Return the actions that put the definition in place for the service manager."""
+    def install(self, content: str) -> Sequence[Action]:
+        """Return the actions that make the service manager use this definition; empty if it does.
+
+        launchd unloads the service before its definition changes: after an interruption it never keeps an earlier one.
+        It gets the definition again if it does not have the service, or not after the next boot: owner or mode may be why.
+        """
+        changed = self.seen.definition != content
+        if self.seen.loaded and self.seen.at_boot and not changed:
+            return ()
+        if self.seen.keeper is Keeper.LAUNCHD:
+            return (
+                *self._unload("unload the service; its agent ends, ranks continue"),
+                *self._define(content),
+                self._load(),
+            )
+        return (*(self._define(content) if changed else ()), self._load())
+
+    def _define(self, content: str) -> Sequence[Action]:
         if self.seen.keeper is Keeper.SYSTEMD_OF_USER:
             what = Action(
                 "write the service, which starts again after a restart",
@@ -227,7 +252,7 @@ class _Service:
                 Run(("sudo", "tee", str(self.path)), content),
                 by_person=True,
             )
-            return (write, *self._reload())
+            return (write, *owned(self._by, self.seen.keeper, str(self.path)), *self._reload())
         draft = str(node_folder(self.found, self.node) / self.path.name)
         group = "wheel" if self.seen.keeper is Keeper.LAUNCHD else "root"
         words = ("-o", "root", "-g", group, "-m", "644", draft, str(self.path))
@@ -242,27 +267,22 @@ class _Service:
             return ()
         return (self._by("let systemd read it", "systemctl", "daemon-reload"),)
 
-    def load(self, changed: bool) -> Sequence[Action]:
-        """Return the actions that make the service manager use the definition; empty if it does."""
-        loaded = self.seen.loaded
-        if loaded and not changed:
-            return ()
+    def _load(self) -> Action:
         why = "start the agent now and at every boot"
         if self.seen.keeper is Keeper.LAUNCHD:
-            if loaded:
-                why = "load the service again; its agent ends, ranks continue"
-            load = launchd.load(self._as_root("launchctl"), self.name, str(self.path))
-            return (self._action(why, load),)
+            return self._action(why, launchd.load(self._as_root("launchctl"), self.name, str(self.path)))
         unit = f"{self.name}.service"
-        if loaded:
-            return (self._by("restart the service; ranks continue", "systemctl", "restart", unit),)
-        return (self._by(why, "systemctl", "enable", "--now", unit),)
+        if self.seen.loaded:
+            return self._by("restart the service; ranks continue", "systemctl", "restart", unit)
+        return self._by(why, "systemctl", "enable", "--now", unit)
 
     def unload(self) -> Sequence[Action]:
         """Return the actions that unload the service; empty if it is not loaded."""
+        return self._unload("stop the service, now and at every boot; its agent ends, ranks continue")
+
+    def _unload(self, why: str) -> Sequence[Action]:
         if not self.seen.loaded:
             return ()
-        why = "stop the service, now and at every boot; its agent ends, ranks continue"
         if self.seen.keeper is Keeper.LAUNCHD:
             return (self._action(why, launchd.unload(self._as_root("launchctl"), self.name)),)
         return (self._by(why, "systemctl", "disable", "--now", f"{self.name}.service"),)

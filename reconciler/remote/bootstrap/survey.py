@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from reconciler.errors import Unreachable
 from reconciler.service_managers.definitions import Keeper
+from reconciler.service_managers.launchd import HELD_BACK
 
 from .profile import MARK, Profile, pairs
 from .service import node_folder, service_name
@@ -17,12 +18,16 @@ from .service import node_folder, service_name
 _SCRIPT = """
 PATH=$PATH:/usr/bin:/bin:/usr/sbin:/sbin; export PATH
 say() { printf '%s %s %s\\n' MARK "$1" "$2"; }
-lines() { [ ! -r "$2" ] || while IFS= read -r line || [ -n "$line" ]; do say "$1" "$line"; done < "$2"; }
+lines() {
+    if [ -r "$2" ]; then while IFS= read -r line || [ -n "$line" ]; do say "$1" "$line"; done < "$2"
+    elif [ -e "$2" ]; then say "$1" ''; fi
+}
 name=$1 folder=$2 system=$3 uid=$4 tab=$(printf '\\t')
 for tool in sudo install rm launchctl systemctl; do found=$(command -v "$tool") && say "tool-$tool" "$found"; done
 rights=
 if [ "$uid" = 0 ]; then rights=root; elif sudo -n true 2>/dev/null; then rights=sudo; fi
 say rights "$rights"
+HELD_BACK
 unit() {
     shown=$("$@" show --property=FragmentPath,MainPID,UnitFileState "$name.service" 2>/dev/null)
     file=$(printf '%s\\n' "$shown" | sed -n 's/^FragmentPath=//p'); [ -n "$file" ]
@@ -35,6 +40,7 @@ if [ "$system" = Darwin ]; then
         loaded=$(printf '%s\\n' "$shown" | sed -n "s/^${tab}path = //p"); file=${loaded:-$file}; say loaded yes
         say pid "$(printf '%s\\n' "$shown" | sed -n "s/^${tab}pid = //p")"
     fi
+    if held_back "$name" "$file"; then say boot no; fi
     lines definition "$file"
     say macos "$(sw_vers -productVersion 2>/dev/null)"; say rdma "$(rdma_ctl status 2>/dev/null)"
     say filevault "$(fdesetup status 2>/dev/null | head -n 1)"
@@ -58,7 +64,7 @@ lines script "$folder/serve"
 for draft in "$folder/$name.plist" "$folder/$name.service"; do lines draft "$draft"; done
 held=$(cat "$folder/agent.lock" 2>/dev/null) && kill -0 "$held" 2>/dev/null && say agent "$held"
 :
-""".replace("MARK", MARK)
+""".replace("MARK", MARK).replace("HELD_BACK", HELD_BACK)
 
 MAC_FACTS = ("macos", "rdma", "filevault", "sleep", "autorestart")
 """Facts about a Mac that neither manifests nor services can change."""
@@ -75,11 +81,13 @@ class Survey:
     administrator: str = ""
     """The way to act as root: ``root`` itself, or ``sudo`` without a password; empty if neither is possible."""
     definition: str | None = None
-    """Content of the service's definition; None if there is none."""
+    """Content of the service's definition; an empty line if its user may not read it, None if there is none."""
     draft: str | None = None
     """Draft of the definition, for installation in the system."""
     loaded: bool = False
-    """True if the service manager knows it, and starts it at every boot."""
+    """True if the service manager has it; systemd also starts it at every boot."""
+    at_boot: bool = True
+    """False if launchd will not load it at the next boot (``HELD_BACK``)."""
     pid: int = 0
     """Pid of the service's process; 0 if it is not running."""
     script: str | None = None
@@ -111,6 +119,7 @@ def answer(text: str) -> Survey:
         definition=_content(answers, "definition"),
         draft=_content(answers, "draft"),
         loaded="loaded" in values,
+        at_boot="boot" not in values,
         pid=_number(values, "pid"),
         script=_content(answers, "script"),
         agent=_number(values, "agent"),

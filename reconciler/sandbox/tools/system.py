@@ -177,6 +177,9 @@ def launchctl(call: ToolCall) -> ToolOutput:
     """Report or change the services of the system's domain, as ``world.launchd`` says. The SSH server is one of them."""
     if call.words == ("print", SSHD):
         return ToolOutput(_SSHD_JOB)
+    if call.words == ("print-disabled", "system"):
+        lines = [f'\t"{each.label}" => disabled\n' for each in call.machine.services if each.disabled]
+        return ToolOutput(f"disabled services = {{\n{''.join(lines)}}}\n")
     verb, target = (call.words[0], call.words[-1]) if len(call.words) > 1 else ("", "")
     if verb not in _LAUNCHCTL:
         return refused(call, f"of this machine only {', '.join(_LAUNCHCTL)} are known", 64)
@@ -210,9 +213,12 @@ def ioreg(call: ToolCall) -> ToolOutput:
 
 
 def find(call: ToolCall) -> ToolOutput:
-    """List reports of panics and crashes, with their texts after ``-exec``, or the file that keeps Spotlight away: the only
-    uses of this tool."""
+    """List reports of panics and crashes, with their texts after ``-exec``, the file that keeps Spotlight away, or a
+    definition that root alone may change: the only uses of this tool."""
     folder = call.words[0] if call.words else ""
+    if call.words[1:2] == ("-prune",):
+        others_change = call.machine.service(_label(folder)).flaw in (launchd.Flaw.OWNER, launchd.Flaw.MODE)
+        return ToolOutput("" if others_change else f"{folder}\n")
     if call.words[-1:] == (NEVER_INDEX,):
         return ToolOutput("" if call.machine.weights_indexed else f"{folder}/{NEVER_INDEX}\n")
     names = (

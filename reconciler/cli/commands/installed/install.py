@@ -60,16 +60,16 @@ def install(
       reconciler install --from dist/mlx_reconciler-0.1.0-py3-none-any.whl
     """
     from reconciler.bootstrap import Home
-    from reconciler.services.machine import content, this_machine
+    from reconciler.services.machine import content, succeeds, this_machine
     from reconciler.services.up_service import UpService
     from reconciler.services.versions import Versions
 
     Home(settings.home).check()
     service, versions = UpService(settings.home, this_machine(of_user)), Versions(settings.home / "versions")
     requirement = requirement_of(source) if source is not None else own_requirement(index_url)
-    wanted = service.install_actions(
-        content(service.script), content(service.definition), running_up(settings.home)
-    )
+    definition = content(service.definition)
+    loaded = definition is not None and succeeds(service.loaded_question())
+    wanted = service.install_actions(content(service.script), definition, running_up(settings.home), loaded)
     if versions.current is None:
         click.echo(f"  * install {requirement}\n    into {versions.root}")
     elif not wanted:
