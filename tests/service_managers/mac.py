@@ -56,10 +56,8 @@ class Mac:
         self.locked = False
         self.umask = 0o022
         """Of the person who pastes."""
-        self.deaf = False
-        """True if launchd does not notice that the script appears."""
-        self.idle = False
-        """True if launchd starts nothing when it loads the service."""
+        self._deaf = False
+        self._idle = False
         self.meddle: Callable[[], None] = lambda: None
         """Called before each command that is typed, and each call of a tool within a script."""
         self._job: Job | None = None
@@ -136,9 +134,9 @@ class Mac:
     def put(self, path: str, text: str) -> None:
         appears = path == str(self.script_path) and self.script is None
         self.files[path] = text
-        if appears and self._job and not self.deaf:
+        if appears and self._job and not self._deaf:
             self._job = self._job.noticed(self.now)
-        self.deaf = self.deaf and not appears
+        self._deaf = self._deaf and not appears
 
     def remove(self, path: str) -> None:
         self.files.pop(path, None)
@@ -146,6 +144,22 @@ class Mac:
     def define(self, text: str | None, flaw: Flaw = Flaw.NONE) -> None:
         self.definition = text
         self.service = replace(self.service, path=str(self.path) if text is not None else "", flaw=flaw)
+
+    def spoil(self, flaw: Flaw) -> None:
+        if self.definition is not None:
+            self.define(self.definition, flaw)
+
+    def hide(self) -> None:
+        """Keep the definition from being read by others than root."""
+        self.readable = False
+
+    def miss_script(self) -> None:
+        """Have launchd not notice that the script appears, once."""
+        self._deaf = True
+
+    def start_nothing(self) -> None:
+        """Have launchd start nothing when it loads the service after a ``bootstrap``, once."""
+        self._idle = True
 
     def switch(self, allowed: bool, at_once: bool) -> None:
         """Have a person switch it off or on under "Allow in the Background", now or for the next boot."""
@@ -166,13 +180,12 @@ class Mac:
 
     def _boot(self) -> None:
         self.service = self.service.after_boot(self.allowed)
-        self._load()
+        if self.service.state == State.LOADED:
+            self._load(self.now)
         self.wait(0)
 
-    def _load(self) -> None:
-        if self.service.state == State.LOADED:
-            self.loaded, self._job = self.definition or "", Job(NEVER if self.idle else self.now)
-            self.idle = False
+    def _load(self, start_at: float) -> None:
+        self.loaded, self._job = self.definition or "", Job(start_at)
 
     # --- its tools ---
 
@@ -187,7 +200,8 @@ class Mac:
         if self.service.state != State.LOADED:
             self._job = None
         elif before.state != State.LOADED:
-            self._load()
+            self._load(NEVER if self._idle else self.now)
+            self._idle = False
         elif verb == "kickstart" and self._job:
             self._job = self._job.kicked(self.now)
         self.wait(0)

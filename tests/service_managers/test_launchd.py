@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import plistlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reconciler.remote.bootstrap.profile import Profile
-from reconciler.remote.bootstrap.service import definition
+from reconciler.remote.bootstrap.service import definition, service_name
 from reconciler.remote.nodes import bootstrap
 from reconciler.sandbox.world.launchd import IO_ERROR, NO_SERVICE, Service, State, step
 from reconciler.service_managers import launchd
@@ -164,29 +166,59 @@ def test_a_disabled_service_runs_until_a_restart_and_no_longer() -> None:
 
 # --- definitions ---
 
-KEYS = {
-    "Label", "Disabled", "UserName", "GroupName", "LimitLoadToSessionType", "LimitLoadToHardware", "LimitLoadFromHardware",
-    "Program", "BundleProgram", "ProgramArguments", "EnableGlobbing", "EnableTransactions", "EnablePressuredExit",
-    "KeepAlive", "RunAtLoad", "RootDirectory", "WorkingDirectory", "EnvironmentVariables", "Umask", "ExitTimeOut",
-    "ThrottleInterval", "InitGroups", "WatchPaths", "QueueDirectories", "StartOnMount", "StartInterval",
-    "StartCalendarInterval", "StandardInPath", "StandardOutPath", "StandardErrorPath", "Debug", "WaitForDebugger",
-    "SoftResourceLimits", "HardResourceLimits", "Nice", "ProcessType", "AbandonProcessGroup", "LowPriorityIO",
-    "LowPriorityBackgroundIO", "MaterializeDatalessFiles", "LaunchOnlyOnce", "MachServices", "Sockets", "LaunchEvents",
-    "SessionCreate", "LegacyTimers", "AssociatedBundleIdentifiers",
+KEYS: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        (
+            "Disabled", "EnableGlobbing", "EnableTransactions", "EnablePressuredExit", "RunAtLoad", "InitGroups",
+            "StartOnMount", "Debug", "WaitForDebugger", "AbandonProcessGroup", "LowPriorityIO", "LowPriorityBackgroundIO",
+            "MaterializeDatalessFiles", "LaunchOnlyOnce", "SessionCreate", "LegacyTimers",
+        ),
+        lambda value: isinstance(value, bool),
+    ),
+    **dict.fromkeys(
+        (
+            "Label", "UserName", "GroupName", "Program", "BundleProgram", "RootDirectory", "WorkingDirectory",
+            "StandardInPath", "StandardOutPath", "StandardErrorPath",
+        ),
+        lambda value: isinstance(value, str),
+    ),
+    **dict.fromkeys(
+        ("ExitTimeOut", "ThrottleInterval", "StartInterval", "Nice", "Umask"),
+        lambda value: type(value) is int,
+    ),
+    **dict.fromkeys(
+        ("ProgramArguments", "WatchPaths", "QueueDirectories"),
+        lambda value: isinstance(value, list) and value != [] and all(isinstance(each, str) for each in value),
+    ),
+    "ProcessType": {"Background", "Standard", "Adaptive", "Interactive"}.__contains__,
+    "KeepAlive": lambda value: isinstance(value, bool) or all(KEEP_ALIVE[key](each) for key, each in value.items()),
 }  # fmt: skip
-"""The keys of launchd.plist(5), without those that it calls deprecated or no longer implemented."""
-KEEP_ALIVE = {"SuccessfulExit", "PathState", "OtherJobEnabled", "Crashed", "AfterInitialDemand"}
-PROCESS_TYPES = {"Background", "Standard", "Adaptive", "Interactive"}
+"""Keys of launchd.plist(5) and what each takes, without those that it calls deprecated or no longer implemented, and without
+dictionaries that no definition has."""
+KEEP_ALIVE: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        ("SuccessfulExit", "Crashed", "AfterInitialDemand"), lambda value: isinstance(value, bool)
+    ),
+    **dict.fromkeys(
+        ("PathState", "OtherJobEnabled"),
+        lambda value: all(isinstance(name, str) and isinstance(each, bool) for name, each in value.items()),
+    ),
+}
 
 
+@pytest.mark.parametrize("user", ["ada", "ada lovelace", "DOMAIN\\ada", "<ädä> & co"])
 @pytest.mark.parametrize("of", ["agent", "up"])
-def test_every_key_of_a_definition_is_one_that_launchd_knows(of: str) -> None:
-    found = Profile(
-        PurePosixPath("/u/ada"), "Darwin", "arm64", "ada", 501, "studio-1.local", "/usr/bin/python3"
-    )
-    up = UpService(Path("/u/ada/.reconciler"), Machine("ada", 501, PurePosixPath("/u/ada"), Keeper.LAUNCHD))
+def test_a_definition_is_a_property_list_whose_keys_have_the_types_that_launchd_takes(
+    of: str, user: str
+) -> None:
+    home = PurePosixPath("/Users", user)
+    found = Profile(home, "Darwin", "arm64", user, 501, "studio-1.local", "/usr/bin/python3")
+    up = UpService(Path(home, ".reconciler"), Machine(user, 501, home, Keeper.LAUNCHD))
     text = definition(Keeper.LAUNCHD, found, "far") if of == "agent" else up.definition_text()
-    written = plistlib.loads(text.encode())
-    assert set(written) <= KEYS
-    assert set(written["KeepAlive"]) <= KEEP_ALIVE
-    assert written["ProcessType"] in PROCESS_TYPES
+    path = up.definition if of == "up" else definition_path(Keeper.LAUNCHD, home, service_name(user, "far"))
+    written = plistlib.loads(text.encode(), fmt=plistlib.FMT_XML)
+    assert [key for key, value in written.items() if not KEYS[key](value)] == []
+    assert (path.name, written["UserName"]) == (f"{written['Label']}.plist", user)
+    (script,) = written["KeepAlive"]["PathState"]
+    assert written["ProgramArguments"] == ["/bin/sh", script]
+    assert PurePosixPath(script).is_relative_to(home)

@@ -21,13 +21,12 @@ from reconciler.sandbox.world.launchd import Flaw
 from reconciler.service_managers.definitions import Keeper
 from reconciler.services.up_service import Machine, UpService
 from reconciler.wire.node import HeldBy
-from tests.examples import examples
 
 from .mac import HOME, LeftError, LockedError, Mac
 
 pytestmark = pytest.mark.processes
 
-SEEDS = range(1, examples(100) + 1)
+SEEDS = range(1, 101)
 PROFILE = Profile(HOME, "Darwin", "arm64", "ada", 501, "studio-1.local", "/usr/bin/python3")
 NODE = "far"
 AGENT = Write(HOME / ".reconciler" / "agents" / "agent.pyz", b"agent")
@@ -124,10 +123,9 @@ class Up:
 def type_command(kept: Kept) -> str:
     """Type the command, and paste what it prints for a person; what is said if something fails."""
     for _ in range(ROUNDS):
-        for by_person in (False, True):
-            for each in kept.plan():
-                if each.by_person is by_person and (words := kept.mac.carry_out(each)):
-                    return words
+        for each in sorted(kept.plan(), key=lambda action: action.by_person):
+            if words := kept.mac.carry_out(each):
+                return words
         kept.mac.wait(SETTLE_SECONDS)
         if not kept.plan():
             return ""
@@ -135,116 +133,182 @@ def type_command(kept: Kept) -> str:
     return f"still to do: {[each.why for each in kept.plan()]}"
 
 
-Meddling = Callable[[Kept, random.Random], None]
-MEDDLING: Mapping[str, Meddling] = {
+Event = Callable[[Kept, random.Random], object]
+MEDDLING: Mapping[str, Event] = {
     "it crashes": lambda kept, rng: kept.mac.crash(),
     "the script is removed": lambda kept, rng: kept.mac.remove(str(kept.mac.script_path)),
     "the script is back": lambda kept, rng: kept.mac.put(str(kept.mac.script_path), kept.wanted),
-    "the script will be back unnoticed": lambda kept, rng: setattr(kept.mac, "deaf", True),
-    "the next load starts nothing": lambda kept, rng: setattr(kept.mac, "idle", True),
-    "disable": lambda kept, rng: setattr(kept.mac, "_", kept.mac.launchctl("disable")),
-    "enable": lambda kept, rng: setattr(kept.mac, "_", kept.mac.launchctl("enable")),
-    "bootout": lambda kept, rng: setattr(kept.mac, "_", kept.mac.launchctl("bootout")),
+    "the script will be back unnoticed": lambda kept, rng: kept.mac.miss_script(),
+    "the next load starts nothing": lambda kept, rng: kept.mac.start_nothing(),
+    "disable": lambda kept, rng: kept.mac.launchctl("disable"),
+    "enable": lambda kept, rng: kept.mac.launchctl("enable"),
+    "bootout": lambda kept, rng: kept.mac.launchctl("bootout"),
     "switched off": lambda kept, rng: kept.mac.switch(False, rng.random() < 0.5),
     "switched on": lambda kept, rng: kept.mac.switch(True, rng.random() < 0.5),
-    "another owner": lambda kept, rng: spoil(kept.mac, Flaw.OWNER),
-    "another mode": lambda kept, rng: spoil(kept.mac, Flaw.MODE),
-    "unreadable": lambda kept, rng: setattr(kept.mac, "readable", False),
+    "another owner": lambda kept, rng: kept.mac.spoil(Flaw.OWNER),
+    "another mode": lambda kept, rng: kept.mac.spoil(Flaw.MODE),
+    "unreadable": lambda kept, rng: kept.mac.hide(),
     "no property list": lambda kept, rng: kept.mac.define("<plist>", Flaw.SYNTAX),
     "the definition is removed": lambda kept, rng: kept.mac.define(None),
     "time passes": lambda kept, rng: kept.mac.wait(rng.choice((1, 5, 12, 60))),
 }
-"""All that may come between two commands."""
+"""All that may come between two commands, and within one."""
+EVENTS: Mapping[str, Event] = {
+    **MEDDLING,
+    "type": lambda kept, rng: type_command(kept),
+    "upgrade": lambda kept, rng: kept.upgrade(),
+    "control": lambda kept, rng: kept.control(),
+    "restart": lambda kept, rng: restart(kept.mac, rng.random() < 0.4),
+    "unlock": lambda kept, rng: kept.mac.unlock(),
+    "an earlier version": lambda kept, rng: with_earlier_definition(kept.mac),
+}
+OFTEN = (*EVENTS, *("type",) * 6, *("control",) * 3, *("an earlier version",) * 2)
 
 
-def spoil(mac: Mac, flaw: Flaw) -> None:
-    if mac.definition is not None:
-        mac.define(mac.definition, flaw)
+def restart(mac: Mac, filevault: bool) -> None:
+    mac.filevault = filevault
+    mac.reboot()
 
 
-def restarted(kept: Kept, rng: random.Random) -> None:
-    kept.mac.filevault = rng.random() < 0.4
-    kept.mac.reboot()
+def with_earlier_definition(mac: Mac) -> None:
+    mac.define(EARLIER)
+    mac.launchctl("bootout")
+    mac.wait(5)
+    mac.launchctl("bootstrap")
 
 
-def earlier(kept: Kept, rng: random.Random) -> None:
-    """An earlier version has installed another definition."""
-    kept.mac.define(EARLIER)
-    kept.mac.launchctl("bootout")
-    kept.mac.wait(5)
-    kept.mac.launchctl("bootstrap")
-
-
-def live(kept: Kept, rng: random.Random, told: list[str]) -> None:
-    """Draw a life of the Mac, and keep what happens in ``told``."""
+def live(kept: Kept, rng: random.Random) -> str:
+    """Draw a life of the Mac, and tell it."""
+    told: list[str] = []
 
     def meddle() -> None:
-        if rng.random() < 0.02:
-            told.append("  left")
+        drawn = rng.random()
+        if drawn < 0.06:
+            told.append("  left" if drawn < 0.04 else "  restart")
+            if drawn >= 0.04:
+                EVENTS["restart"](kept, rng)
             raise LeftError
-        if rng.random() < 0.02:
-            told.append("  restart")
-            restarted(kept, rng)
-            raise LeftError
-        if rng.random() < 0.1:
-            name = rng.choice(tuple(MEDDLING))
-            told.append(f"  {name}")
+        if drawn < 0.16:
+            told.append(f"  {(name := rng.choice(tuple(MEDDLING)))}")
             MEDDLING[name](kept, rng)
 
-    commands: Mapping[str, Callable[[], object]] = {
-        "type": lambda: type_command(kept),
-        "upgrade": kept.upgrade,
-        "control": kept.control,
-        "restart": lambda: restarted(kept, rng),
-        "unlock": kept.mac.unlock,
-        "earlier": lambda: earlier(kept, rng),
-        **{name: lambda name=name: MEDDLING[name](kept, rng) for name in MEDDLING},  # type: ignore[misc]
-    }
-    names = (*commands, *("type",) * 6, *("control",) * 3)
     kept.mac.umask = rng.choice((0o022, 0o077))
     kept.mac.meddle = meddle
     for _ in range(rng.randint(2, 10)):
-        name = rng.choice(names)
+        name = rng.choice(OFTEN)
         if kept.mac.locked == (name == "unlock"):
             told.append(name)
             with suppress(LeftError, LockedError):
-                commands[name]()
+                EVENTS[name](kept, rng)
     kept.mac.meddle = lambda: None
+    return "\n".join(told)
 
 
 def put_right(kept: Kept, rng: random.Random) -> str:
-    """Type the command, and do what it says; what is still said then."""
+    """Do what the findings say; what is still said then."""
+    mac = kept.mac
+    if mac.locked:
+        mac.unlock()
+    kept.control()
+    if mac.process and mac.process.held_by == HeldBy.PROCESS:
+        mac.crash()  # a person ends the `up` that they have typed
     words = type_command(kept)
-    if words and not kept.mac.allowed:
+    if words and not mac.allowed:
         assert "allow it again under System Settings > General > Login Items & Extensions" in words
         assert words.rstrip().endswith("then type this again.")
-        kept.mac.switch(True, at_once=rng.random() < 0.5)
+        mac.switch(True, at_once=rng.random() < 0.5)
         words = type_command(kept)
+    mac.wait(SETTLE_SECONDS)
     return words
 
 
-@pytest.mark.parametrize("made", [Agent, Up])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_in_the_end_launchd_runs_it_or_what_helps_is_said(seed: int, made: type[Agent] | type[Up]) -> None:
-    rng = random.Random(seed)
-    kept, told = made(sudo=rng.random() < 0.6), [str(seed)]
+def check_in_the_end(kept: Kept, rng: random.Random) -> None:
+    """Check that the findings lead to a service that runs now, and after each boot if a person allows it."""
     mac = kept.mac
-    live(kept, rng, told)
-    story = "\n".join(told)
     for _ in ("now", "after a restart"):
+        assert put_right(kept, rng) == ""
+        assert mac.process is not None
+        assert (mac.process.held_by, mac.process.runs) == (HeldBy.LAUNCHD, kept.wanted)
+        assert (mac.loaded, list(kept.plan())) == (kept.definition, [])
+        restart(mac, rng.random() < 0.4)
         if mac.locked:
-            mac.unlock()  # as the finding of a locked disk says
-        kept.control()
-        if mac.process and mac.process.held_by == HeldBy.PROCESS:
-            mac.crash()  # a person ends the `up` that they have typed
-        assert put_right(kept, rng) == "", story
+            assert mac.process is None
+            mac.unlock()
         mac.wait(SETTLE_SECONDS)
-        assert mac.process is not None, story
-        assert (mac.process.held_by, mac.process.runs) == (HeldBy.LAUNCHD, kept.wanted), story
-        assert (mac.loaded, list(kept.plan())) == (kept.definition, []), story
-        mac.idle = False
-        mac.reboot()
-    if mac.locked:
-        mac.unlock()
-    mac.wait(SETTLE_SECONDS)
-    assert mac.process is not None, "it is in place, and the next boot starts it"
+        assert not mac.allowed or (mac.process and mac.process.held_by == HeldBy.LAUNCHD)
+    assert mac.allowed
+
+
+MADE = pytest.mark.parametrize("made", [Agent, Up])
+SUDO = pytest.mark.parametrize("sudo", [True, False], ids=["sudo", "pasted"])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_in_the_end_launchd_runs_it_or_what_helps_is_said(seed: int) -> None:
+    rng = random.Random(seed)
+    kept: Kept = rng.choice((Agent, Agent, Up))(rng.random() < 0.6)
+    told = live(kept, rng)
+    try:
+        check_in_the_end(kept, rng)
+    except AssertionError as error:
+        error.add_note(told)
+        raise
+
+
+@MADE
+@SUDO
+@pytest.mark.parametrize(
+    "story",
+    [
+        ["type", "disable", "restart", "unlock"],
+        ["type", "disable"],
+        ["type", "switched off", "restart", "unlock"],
+        ["type", "another owner", "restart", "unlock"],
+        ["type", "another mode"],
+        ["unreadable", "type"],
+        ["type", "the script is removed", "it crashes", "the script will be back unnoticed", "control"],
+        ["the next load starts nothing", "type", "control"],
+        ["an earlier version", "type"],
+        ["type", "bootout", "type"],
+        ["type", "restart", "upgrade"],
+    ],
+    ids=", ".join,
+)
+def test_what_each_of_these_does_is_put_right(
+    story: list[str], sudo: bool, made: Callable[[bool], Kept]
+) -> None:
+    kept, rng = made(sudo), random.Random(1)
+    for name in story:
+        if kept.mac.locked == (name == "unlock"):
+            EVENTS[name](kept, rng)
+    check_in_the_end(kept, rng)
+
+
+@MADE
+@SUDO
+@pytest.mark.parametrize("before", ["time passes", "an earlier version", "disable"])
+@pytest.mark.parametrize("then", ["time passes", "restart"])
+def test_the_command_may_end_at_each_step_and_goes_on_when_it_is_typed_again(
+    before: str, then: str, sudo: bool, made: Callable[[bool], Kept]
+) -> None:
+    for steps in range(60):
+        kept, rng, left = made(sudo), random.Random(steps), steps
+        for name in ("type", before) if before == "disable" else (before,):
+            EVENTS[name](kept, rng)
+
+        def end_after_steps() -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise LeftError
+
+        kept.mac.meddle = end_after_steps
+        try:
+            type_command(kept)
+        except LeftError:
+            kept.mac.meddle = lambda: None
+            EVENTS[then](kept, rng)
+            check_in_the_end(kept, rng)
+        else:
+            break
+    assert 3 < steps < 59
