@@ -40,7 +40,7 @@ done
 "$@" kickstart "system/$name" > /dev/null 2>&1 || :
 """
 """It contains no apostrophe: a person pastes it between two of them."""
-HELD_BACK = """
+HELD_BACK = r"""
 held_back() {
     case $(launchctl print-disabled system 2>/dev/null) in
     *"\"$1\" => disabled"*|*"\"$1\" => true"*) return 0;;

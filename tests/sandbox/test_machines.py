@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import asyncssh
@@ -29,9 +29,11 @@ from reconciler.remote.ssh import connection
 from reconciler.resources import Access
 from reconciler.sandbox import processes
 from reconciler.sandbox.control import request
+from reconciler.sandbox.daemons import DESCRIPTORS
 from reconciler.sandbox.places import PASSWORD, USER, host_key_line, key
 from reconciler.sandbox.server import Ground, Sandbox, sweep
 from reconciler.sandbox.world import changes, macs
+from reconciler.sandbox.world.launchd import Flaw
 from reconciler.state import MachineFacts, NodeName
 from reconciler.wire.node import HeldBy, NodeReport, Observe
 from tests.machines import joined
@@ -164,6 +166,35 @@ async def test_launchd_keeps_the_agent_over_a_restart_until_somebody_disables_it
         assert not (await node.survey()).loaded
         assert (await carried_out(node)).measures == ()
         assert (await observed(node)).held_by == HeldBy.LAUNCHD
+
+
+async def test_an_agent_of_launchd_may_open_more_files_than_launchd_gives_it() -> None:
+    async with two() as bench:
+        node = bench.node("n1")
+        await carried_out(node)
+        limits = Path(f"/proc/{(await node.survey()).pid}/limits").read_text()
+        (soft,) = [line.split()[3] for line in limits.splitlines() if line.startswith("Max open files")]
+        assert int(soft) > DESCRIPTORS
+
+
+async def test_what_the_next_boot_would_not_load_is_not_in_place() -> None:
+    async with two() as bench:
+        node = bench.node("n1")
+        await carried_out(node)
+        disable = ("sudo", "-n", "launchctl", "disable", "system/reconciler-ada-n1")
+        assert (await node.run(disable, timeout=SECONDS)).status == 0
+        assert (await bootstrap.plan_bootstrap(node)).own_actions != ()
+        assert (await carried_out(node)).measures == ()
+        service = bench.sandbox.world.machine("n1").service("reconciler-ada-n1")
+        owned = replace(service, flaw=Flaw.OWNER)
+        bench.sandbox.change(changes.with_service(bench.sandbox.world, "n1", owned))
+        assert (await bootstrap.plan_bootstrap(node)).own_actions != ()
+        assert (await carried_out(node)).measures == ()
+        await bench.do("set", "n1", "filevault=on")
+        await bench.do("reboot", "n1")
+        await until(lambda: not processes.of(bench.sandbox.places["n1"].home))
+        await bench.do("reboot", "n1", undo=True)
+        assert (await observed(await again(bench))).held_by == HeldBy.LAUNCHD
 
 
 async def test_a_service_that_a_person_does_not_allow_is_refused_with_the_setting_and_taken_back_later() -> (

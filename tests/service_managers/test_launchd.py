@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import plistlib
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -136,6 +137,39 @@ def test_a_service_that_somebody_else_loads_meanwhile_is_loaded() -> None:
         return (IO_ERROR, "Input/output error") if call[1] == "bootstrap" else (0, "")
 
     assert scripts.run(launchd.load(("launchctl",), NAME, PATH), answer) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("has_it", "listed", "owned", "loaded"),
+    [
+        (True, "", True, True),
+        (True, f'"{NAME}" => enabled', True, True),
+        (True, f'"{NAME}" => disabled', True, False),
+        (True, f'"{NAME}" => true', True, False),  # before macOS 13
+        (True, f'"{NAME}-2" => disabled', True, True),
+        (True, "", False, False),
+        (False, "", True, False),
+    ],
+)
+def test_a_service_is_loaded_that_launchd_has_now_and_after_the_next_boot(
+    has_it: bool, listed: str, owned: bool, loaded: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "definition"
+    file.touch()
+    shell, option, script, *words = launchd.loaded(NAME, str(file))
+    tools = f"""
+launchctl() {{
+    case $1:$2 in
+    print:"system/$NAME") return {0 if has_it else NO_SERVICE};;
+    print-disabled:system) printf "disabled services = {{\\n\\t%s\\n}}\\n" "$LISTED";;
+    *) return 64;;
+    esac
+}}
+find() {{ printf %s '{file if owned else ""}'; }}
+"""
+    environment = {"NAME": NAME, "LISTED": listed}
+    done = subprocess.run((shell, option, tools + script, *words), env=environment, timeout=60, check=False)
+    assert (done.returncode == 0) == loaded
 
 
 def test_both_scripts_end_before_their_command_is_given_up_and_can_be_pasted() -> None:
