@@ -286,15 +286,14 @@ def test_what_each_of_these_does_is_put_right(
 
 @MADE
 @SUDO
-@pytest.mark.parametrize("before", ["time passes", "an earlier version", "disable"])
+@pytest.mark.parametrize("before", ["time passes", "an earlier version"])
 @pytest.mark.parametrize("then", ["time passes", "restart"])
 def test_the_command_may_end_at_each_step_and_goes_on_when_it_is_typed_again(
     before: str, then: str, sudo: bool, made: Callable[[bool], Kept]
 ) -> None:
     for steps in range(60):
         kept, rng, left = made(sudo), random.Random(steps), steps
-        for name in ("type", before) if before == "disable" else (before,):
-            EVENTS[name](kept, rng)
+        EVENTS[before](kept, rng)
 
         def end_after_steps() -> None:
             nonlocal left
