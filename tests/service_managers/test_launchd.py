@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from reconciler.remote.bootstrap.profile import Profile
 from reconciler.remote.bootstrap.service import definition, service_name
 from reconciler.remote.nodes import bootstrap
-from reconciler.sandbox.world.launchd import IO_ERROR, NO_SERVICE, Service, State, step
+from reconciler.sandbox.world.launchd import IO_ERROR, NO_SERVICE, Flaw, Job, Service, State, step
+from reconciler.sandbox.world.launchd import NEVER as INFINITE
 from reconciler.service_managers import launchd
 from reconciler.service_managers.definitions import Keeper, definition_path
 from reconciler.services import machine
@@ -196,6 +197,28 @@ def test_a_disabled_service_runs_until_a_restart_and_no_longer() -> None:
     assert step(service.after_boot(), "bootstrap", 9.0)[1] == IO_ERROR
     enabled, _ = step(service.after_boot(), "enable", 9.0)
     assert step(enabled, "bootstrap", 9.0) == (Service("a", "p", State.LOADED), 0)
+
+
+@pytest.mark.parametrize("flaw", [each for each in Flaw if each])
+def test_a_definition_with_a_flaw_is_not_loaded_neither_at_boot_nor_by_a_person(flaw: Flaw) -> None:
+    service = Service("a", "p", State.LOADED, flaw=flaw)
+    assert step(service, "print", 0.0) == (service, 0), "a loaded service does not feel it"
+    assert service.after_boot().state == State.ABSENT
+    assert step(service.after_boot(), "bootstrap", 9.0)[1] == IO_ERROR
+
+
+def test_a_process_that_ends_is_started_again_at_most_every_ten_seconds_while_its_script_is_there() -> None:
+    job = Job(start_at=100.0).at(100.0)
+    assert job.running
+    assert [job.ended(now, script=True).start_at for now in (101.0, 109.0, 150.0)] == [110.0, 110.0, 150.0]
+    assert job.ended(101.0, script=False).start_at == INFINITE
+
+
+def test_a_script_that_appears_starts_its_process_if_launchd_notices_or_is_told() -> None:
+    waiting = Job(start_at=100.0).at(100.0).ended(101.0, script=False)
+    assert not waiting.at(1000.0).running, "nobody has noticed the script"
+    assert [waiting.noticed(now).start_at for now in (102.0, 500.0)] == [110.0, 500.0]
+    assert waiting.kicked(102.0).at(102.0).running
 
 
 # --- definitions ---
