@@ -238,7 +238,7 @@ preconditions() {
         '`ifconfig enX` prints: inet ADDRESS; the address of the other end answers `ping -c1`'
     verdict='see file'
     row 'GID index' "$verdict" 'each IPv4-mapped GID is where MLX looks for it' \
-        'on this Mac: find the network service of enX with networksetup -listnetworkserviceorder; sudo networksetup -setv6off SERVICE, for the port'"'"'s IPv6 addresses come before its IPv4 address; then take that away and give it again: sudo ifconfig enX inet ADDRESS delete; sudo ifconfig enX inet ADDRESS netmask MASK; see it with: ibv_devinfo -v' \
+        'on this Mac: look for a network service of enX with networksetup -listnetworkserviceorder; if there is one: sudo networksetup -setv6off SERVICE, for the port'"'"'s IPv6 addresses come before its IPv4 address; then take the IPv4 address away and give it again: sudo ifconfig enX inet ADDRESS delete; sudo ifconfig enX inet ADDRESS netmask MASK; see it with: ibv_devinfo -v' \
         '`ibv_devinfo -v`, while nothing uses RDMA, prints: GID[  1]: ::ffff:ADDRESS'
     verdict='see file'
     row disk "$verdict" 'its disk has room' \

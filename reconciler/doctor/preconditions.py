@@ -179,10 +179,13 @@ def _check(seen: Callable[[Machine], str]) -> Check:
     return next(check for check in CHECKS if check.seen is seen)
 
 
-def _by_row(row: Row) -> Callable[[Examined], Flaw | None]:
+def _by_row(*rows: Row) -> Callable[[Examined], Flaw | None]:
+    """Judge by the first of these rows that detects something."""
+
     def flaw(examined: Examined) -> Flaw | None:
-        found = row.seen(Evidence((examined.machine.seen,), verbs=True))
-        return Flaw(found.text, row.steps(found, "")) if found else None
+        evidence = Evidence((examined.machine.seen,), verbs=True)
+        found = ((row, seen) for row in rows if (seen := row.seen(evidence)))
+        return next((Flaw(seen.text, row.steps(seen, "")) for row, seen in found), None)
 
     return flaw
 
@@ -344,7 +347,8 @@ PRECONDITIONS: tuple[Precondition, ...] = (
     Precondition(
         "addresses", "each cabled port is outside of the bridge, with an address of its own", _PORTS,
         _of_ports(lambda port: port.interface or None, lambda port: port.bridged, lambda port: port.address),
-        _by_row(_row(detectors.port_configuration)), _row(detectors.port_configuration).person,
+        _by_row(_row(detectors.shared_port), _row(detectors.port_configuration)),
+        _row(detectors.port_configuration).person,
         "`ifconfig {port}` prints: inet ADDRESS; the address of the other end answers `ping -c1`", _no_cable,
     ),
     Precondition(

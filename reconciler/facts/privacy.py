@@ -124,9 +124,13 @@ TEXTS: dict[type[Any], dict[str, Form]] = {
         **_forms(_T, "problem"),
     },
     Change: _forms(_T, "argv undo"),
-    MachineFacts: {**_forms(_K, "boot_id system model chip default_route"), **_forms(_T, "unknown")},
+    MachineFacts: {
+        **_forms(_K, "boot_id system model chip default_route bridged_ethernet"),
+        **_forms(_T, "unknown"),
+    },
     PortFacts: {
-        **_forms(_K, "interface device peer through peer_model"),
+        **_forms(_K, "interface device peer through peer_model other_bridge"),
+        **_forms(_T, "service"),
         **_forms(_I, "domain peer_domain"),
         **_forms(_A, "address other_addresses"),
     },

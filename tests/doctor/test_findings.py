@@ -155,6 +155,9 @@ BESIDE: dict[str, Callable[[World], None]] = {
     ),
     "C4 an address from somebody else": _leased,
     "C4 ports of other names": _knows(ports_named=False),
+    "C4 a port of Internet Sharing": lambda world: learn_of_port(
+        world, B, bridged=True, other_bridge="bridge100"
+    ),
     "C4 a port in the bridge": lambda world: learn_of_port(world, B, bridged=True),
     "C7 protection domains of another program": _knows(protection_domains=3),
     "C7 left processes of ranks": _knows(stray_ranks=2),

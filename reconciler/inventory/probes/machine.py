@@ -8,7 +8,7 @@ fact                    probe
 ``jaccl``               the interpreter of the ranks; so is ``working_set_bytes``
 ``rdma_enabled``        ``rdma_ctl status``, else ``nvram rdma-enable``
 ``ports``               ``system_profiler`` (receptacle, connected, domains, speed), ``networksetup``
-                        (interface), ``ifconfig`` (active, bridged, addresses), ``ibv_devices`` and
+                        (interface, service), ``ifconfig`` (active, bridged, addresses), ``ibv_devices`` and
                         ``ibv_devinfo`` (device, port up, speed, mapped GID and its index)
 ``ports_named``         ``networksetup`` beside ``system_profiler``
 ``verbs_answer``        whether ``ibv_devices`` and ``ibv_devinfo`` came back
@@ -27,6 +27,7 @@ fact                    probe
 ``weights_indexed``     ``find``, by the file that keeps Spotlight away
 ``weights_backed_up``   ``tmutil isexcluded``
 ``bridge_service``      ``networksetup -listnetworkserviceorder``
+``bridged_ethernet``    ``ifconfig``
 ``stray_ranks``         ``pgrep``
 ``disk_free_bytes``     ``df``
 ======================  =========================================================================
@@ -53,6 +54,8 @@ _OWN_SHARE_MAX = 8
 """Largest share of memory, as a divisor, and at most 4 GiB, that counts as the machine's own use if it was never
 observed idle since it booted."""
 
+OWN_BRIDGE = "bridge0"
+"""The bridge that macOS makes of its Thunderbolt ports."""
 _THUNDERBOLT = re.compile(r"Thunderbolt ([0-9]{1,2})")
 
 
@@ -136,6 +139,7 @@ def facts(readings: Readings, report: NodeReport, wired: Wired, now: float) -> M
         routes=routes.networks if routes else None,
         default_route=routes.default if routes else None,
         throttled=power_of.throttled,
+        bridged_ethernet=_bridged_ethernet(readings),
         bridge_service=_bridge_service(readings.of(network.SERVICES)),
         wired_limit_bytes=settings.wired_limit_bytes,
         working_set_bytes=of_engine.working_set_bytes if of_engine else None,
@@ -231,6 +235,8 @@ def _port(readings: Readings, receptacle: thunderbolt.Receptacle, interface: str
         active=seen.active if seen else None,
         verbs_up=verbs_port.up if verbs_port else None,
         bridged=_bridged(readings, interface) if seen else None,
+        other_bridge=_other_bridge(readings, interface),
+        service=_service(readings.of(network.SERVICES), interface),
         address=next(iter(addresses), "") if addresses is not None else None,
         other_addresses=(addresses or ())[1:],
         mapped_gid=verbs_port.mapped_gid if verbs_port else None,
@@ -258,10 +264,33 @@ def _has_device(readings: Readings, device: str) -> bool:
     return device in {each.name for each in listed or ()} | {each.device for each in reported or ()}
 
 
+def _service(services: tuple[network.Service, ...] | None, interface: str) -> str | None:
+    """Return the enabled service of an interface; empty if it has none."""
+    if services is None or not interface:
+        return None
+    return next((each.name for each in services if each.enabled and each.interface == interface), "")
+
+
+def _bridges(readings: Readings) -> list[network.Interface]:
+    return [each for each in readings.of(network.INTERFACES) or () if each.name.startswith("bridge")]
+
+
+def _other_bridge(readings: Readings, interface: str) -> str:
+    found = (bridge.name for bridge in _bridges(readings) if interface in (bridge.members or ()))
+    return next((name for name in found if name != OWN_BRIDGE), "")
+
+
+def _bridged_ethernet(readings: Readings) -> tuple[str, ...]:
+    members = {
+        name for bridge in _bridges(readings) if bridge.name == OWN_BRIDGE for name in bridge.members or ()
+    }
+    interfaces = readings.of(network.INTERFACES) or ()
+    return tuple(each.name for each in interfaces if each.name in members and each.ethernet and each.active)
+
+
 def _bridged(readings: Readings, interface: str) -> bool | None:
     """Return whether an interface is in a bridge: False only if all bridges are known and none has it."""
-    interfaces = readings.of(network.INTERFACES) or ()
-    bridges = [each for each in interfaces if each.name.startswith("bridge")]
+    bridges = _bridges(readings)
     if any(interface in (bridge.members or ()) for bridge in bridges):
         return True
     named: Collection[str] = {port.interface for port in readings.of(network.HARDWARE_PORTS) or ()}

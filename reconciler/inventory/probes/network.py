@@ -47,6 +47,8 @@ class Interface:
     """Its IPv4 addresses, in the order of ``ifconfig``."""
     members: tuple[str, ...] | None = None
     """Interfaces of a bridge."""
+    ethernet: bool | None = None
+    """True if it has a link over an Ethernet cable, from ``media:``."""
 
 
 @of_complete
@@ -73,7 +75,13 @@ def _interface(name: str, block: str, followed: bool) -> Interface:
         status[1] == "active" if status else None,
         _addresses(block, is_complete),
         members if is_bridge and (is_complete or members) else None,
+        _ethernet(block),
     )
+
+
+def _ethernet(block: str) -> bool | None:
+    media = re.search(r"^\s+media: ([^\n]*)\n", block, re.MULTILINE)
+    return None if media is None else bool(re.search(r"\([0-9.]{1,9}[Gg]?base", media[1]))
 
 
 def _addresses(block: str, is_complete: bool) -> tuple[str, ...] | None:

@@ -196,10 +196,19 @@ def unjoined(evidence: Evidence) -> Detection | None:
     return None
 
 
+def shared_port(evidence: Evidence) -> Detection | None:
+    """Detect a port in another bridge than ``bridge0`` (C4): Internet Sharing makes one, and so may virtual machines."""
+    for node, port in _ports(evidence):
+        if port.connected and port.interface and port.other_bridge:
+            text = f"{port.interface} of {node.name} is a member of {port.other_bridge}, as if it shared its internet"
+            return Detection(text, (node.name,), port.interface)
+    return None
+
+
 def port_configuration(evidence: Evidence) -> Detection | None:
     """Detect a port in a bridge, or without an address (C4)."""
     for node, port in _ports(evidence):
-        flaw = _flaw(port) if port.connected and port.interface else ""
+        flaw = _flaw(port) if port.connected and port.interface and not port.other_bridge else ""
         if flaw:
             return Detection(f"{port.interface} of {node.name} {flaw}", (node.name,), port.interface)
     return None

@@ -147,6 +147,10 @@ RECOVERY = (
     " Utilities, Terminal; type: rdma_ctl enable; restart. From macOS 27 on also: System Settings, Privacy &"
     " Security, Developer Tools, RDMA; restart"
 )
+SHARING = (
+    "on {node}: System Settings, General, Sharing: Internet Sharing off, or not to devices at {port}; if it is off: end"
+    " virtual machines whose network is {port}"
+)
 ADDRESS = (
     "on {node}: sudo ifconfig bridge0 deletem {port}; sudo ifconfig {port} inet ADDRESS netmask 255.255.255.252,"
     " with an address of its own for each end of the cable; again after each restart"
@@ -166,9 +170,10 @@ NO_GID = (
     " ifconfig {port} inet ADDRESS netmask MASK; see it with: ibv_devinfo -v"
 )
 GID_INDEX = (
-    "on {node}: find the network service of {port} with networksetup -listnetworkserviceorder; sudo networksetup -setv6off"
-    " SERVICE, for the port's IPv6 addresses come before its IPv4 address; then take that away and give it again: sudo"
-    " ifconfig {port} inet ADDRESS delete; sudo ifconfig {port} inet ADDRESS netmask MASK; see it with: ibv_devinfo -v"
+    "on {node}: look for a network service of {port} with networksetup -listnetworkserviceorder; if there is one: sudo"
+    " networksetup -setv6off SERVICE, for the port's IPv6 addresses come before its IPv4 address; then take the IPv4"
+    " address away and give it again: sudo ifconfig {port} inet ADDRESS delete; sudo ifconfig {port} inet ADDRESS netmask"
+    " MASK; see it with: ibv_devinfo -v"
 )
 OTHER_PORT = (
     "move the cable at {port} to another Thunderbolt port, because the one beside Ethernet of a Mac Studio has no RDMA; on"
@@ -247,6 +252,7 @@ TABLE: tuple[Row, ...] = (
         FaultClass.REBOOT, detectors.rdma_panicking, Remedy.NEXT_TRANSPORT,
         person=f"{PANIC} to Apple; RDMA is used again once fewer than two of them are younger than a day",
     ),
+    Row(FaultClass.PORT_CONFIGURATION, detectors.shared_port, Remedy.NEXT_TRANSPORT, person=SHARING),
     Row(
         FaultClass.PORT_CONFIGURATION, detectors.port_configuration, Remedy.REPAIR, _UNREPAIRED,
         person=ADDRESS,

@@ -35,10 +35,6 @@ BROKEN_OFF_MAX = 9
 """For the same changes in one boot whose process was gone each time."""
 REPAIRS_MAX = 12
 """For all changes in one boot."""
-_OTHERS = (
-    "; where they come undone by themselves, end what sets the network there, such as exo's io.exo.networksetup:"
-    " sudo launchctl list"
-)
 GID_SECONDS = 60.0
 """Time for a port to show its GID after it got an address. Then a group does without it."""
 
@@ -179,9 +175,25 @@ def _due(world: World, name: NodeName, ending: str = "") -> list[Need]:
             for need in found
             if need.kind is kind and need.changes and not need.against and need.user in ("", ending)
         ]
-        if ready and allowed(world, name, kind) and not _spent(world, name, ready):
-            return ready
+        if ready and allowed(world, name, kind):
+            due = next((each for each in _together(world, name, ready) if not _spent(world, name, each)), [])
+            if due:
+                return due
     return []
+
+
+def _together(world: World, name: NodeName, ready: list[Need]) -> list[list[Need]]:
+    """Return the needs that are changed together: all of them, or each alone once that did not last, because one that is
+    undone takes the others with it."""
+    report, id = _report(world, name), _id(world, name, ready)
+    apart = (
+        report is not None and report.boot_id == world.boot(name) and id in {*report.tried} - {*report.barred}
+    )
+    return [[need] for need in ready] if apart else [ready]
+
+
+def _id(world: World, name: NodeName, needs: Sequence[Need]) -> str:
+    return settings.identity(world.boot(name), [change for need in needs for change in need.changes])
 
 
 def _spent(world: World, name: NodeName, needs: Sequence[Need]) -> str:
@@ -189,7 +201,7 @@ def _spent(world: World, name: NodeName, needs: Sequence[Need]) -> str:
     report, boot = _report(world, name), world.boot(name)
     if report is None or report.boot_id != boot:
         return ""
-    id = settings.identity(boot, [change for need in needs for change in need.changes])
+    id = _id(world, name, needs)
     if id in report.barred:
         return f"sudo on {name} does not allow it without a password (reconciler node bootstrap {name} prints what does)"
     times = report.tried.count(id)
@@ -220,12 +232,13 @@ def _person(world: World, name: NodeName, needs: Sequence[Need]) -> str:
     """Say what only a person can do about allowed changes; empty if nothing is left to a person."""
     against = [need.against for need in needs if need.against]
     ready = [need for need in needs if need.changes and not need.against]
-    spent = _spent(world, name, ready) if ready else ""
-    if spent:
-        stays = all(change.lasting for need in ready for change in need.changes)
-        again = "" if stays else "; again after each restart"
-        others = _OTHERS if any(need.kind is Kind.NETWORK for need in ready) else ""
-        against.append(f"{spent}; on {name}: {settings.commands(ready)}{again}{others}")
+    for together in _together(world, name, ready) if ready else ():
+        spent = _spent(world, name, together)
+        if spent:
+            stays = all(change.lasting for need in together for change in need.changes)
+            again = "" if stays else "; again after each restart"
+            told = f"{spent}; on {name}: {settings.commands(together)}{again}"
+            against += filter(None, [told, *(need.undone_by for need in together)])
     return "; ".join(dict.fromkeys(against))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -59,6 +60,8 @@ class Need:
     may."""
     user: str = ""
     """The replica that uses what would be changed: the change waits for its end. Empty for none."""
+    undone_by: str = ""
+    """What undoes the changes where they do not last, with what ends that, for people; empty if nothing is known to."""
 
 
 def needs(world: World, name: NodeName) -> tuple[Need, ...]:
@@ -167,10 +170,13 @@ def ends_of_links(world: World) -> dict[str, list[tuple[End, End]]]:
 
 def _of_port(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> Need | None:
     port = plug.port
-    if port.bridged is None:
+    if port.bridged is None or port.other_bridge:
         return None
     flaws = [f"{port.interface} is a member of bridge0"] if port.bridged else []
     changes = [bridge(port)] if port.bridged else []
+    cut = world.node(name).facts.bridged_ethernet if port.bridged else ()
+    if cut:
+        return Need(Kind.NETWORK, f"{name}/{port.receptacle}: {flaws[0]}", (), _would_cut(name, port, cut))
     against = ""
     if plug.planned and port.address is not None and str(plug.planned.ip) not in port.addresses:
         has = f"has {port.address or 'no IPv4 address'}"
@@ -180,13 +186,46 @@ def _of_port(world: World, name: NodeName, plug: _Plug, moving: set[str]) -> Nee
     if not flaws:
         return None
     user = _user(world, name, NodeName(plug.other.node))
-    return Need(Kind.NETWORK, f"{name}/{port.receptacle}: {', '.join(flaws)}", tuple(changes), against, user)
+    text = f"{name}/{port.receptacle}: {', '.join(flaws)}"
+    return Need(Kind.NETWORK, text, tuple(changes), against, user, _undone_by(name, plug))
+
+
+def _would_cut(name: NodeName, port: PortFacts, ethernet: Sequence[str]) -> str:
+    others = "; ".join(_typed(taken_out(each)) for each in ethernet)
+    return (
+        f"bridge0 of {name} also has {' and '.join(ethernet)}, with an Ethernet cable that a change of the bridge may cut"
+        f" off: take that out first, on {name}: {others}; or, if nothing is reached that way: {_typed(bridge(port).argv)}"
+    )
+
+
+_OTHERS = (
+    "where they come undone by themselves, end what sets the network there, such as exo's io.exo.networksetup: sudo"
+    " launchctl list"
+)
+
+
+def _undone_by(name: NodeName, plug: _Plug) -> str:
+    """Name what sets a port otherwise: only macOS gives an address of ``LINK_LOCAL``, and only to a port with a
+    service."""
+    port = plug.port
+    own = bool(port.address) and IPv4Address(port.address or "") in LINK_LOCAL
+    if not (own and port.service and plug.planned):
+        return _OTHERS
+    service = shlex.quote(port.service)
+    return (
+        f"macOS gives {port.interface} of {name} {port.address} by itself, as its network service {service} asks:"
+        f" sudo networksetup -setmanual {service} {plug.planned.ip} {LINK_MASK}; {_OTHERS}"
+    )
 
 
 def bridge(port: PortFacts) -> Change:
     """Take a port out of the bridge."""
-    tool = ("ifconfig", "bridge0")
-    return Change((*tool, "deletem", port.interface), (*tool, "addm", port.interface))
+    return Change(taken_out(port.interface), ("ifconfig", "bridge0", "addm", port.interface))
+
+
+def taken_out(interface: str) -> tuple[str, ...]:
+    """Return the command that takes an interface out of the bridge."""
+    return ("ifconfig", "bridge0", "deletem", interface)
 
 
 def _addresses(world: World, port: PortFacts, wanted: IPv4Address) -> list[Change]:

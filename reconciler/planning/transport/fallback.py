@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
 
 from reconciler.planning.context import attempt_facts
 from reconciler.planning.context.memory_ledger import Placed
@@ -47,6 +48,7 @@ _MACHINE_DETECTORS = (
     detectors.wedged,
     detectors.slow_link,
     detectors.rdma_panicking,
+    detectors.shared_port,
     detectors.port_configuration,
     detectors.no_gid,
     detectors.gid_index,
@@ -203,8 +205,8 @@ def _controls(world: World, members: Placed) -> tuple[str, ...] | str:
     found = []
     for name in members[1:]:
         here, there = _port(world, members[0], name), _port(world, name, members[0])
-        if here and there and here.address and there.address and here.connected and there.connected:
-            found.append(here.address)
+        if here and there and here.connected and there.connected and _reach(here, there):
+            found.append(here.address or "")
             continue
         hosts = lan_addresses.lan_addresses(world, members)
         if isinstance(hosts, str):
@@ -265,6 +267,19 @@ def _unjoined(world: World, pair: tuple[NodeName, NodeName], verbs: bool) -> Ite
             yield f"no IPv4 address of {here}/{port.receptacle} is known"
         elif verbs and not (port.device and port.verbs_up and port.gbps is not None):
             yield f"no working RDMA device is known at {here}/{port.receptacle}"
+    one, other = _port(world, *pair), _port(world, *pair[::-1])
+    if one and other and one.address and other.address and not _reach(one, other):
+        yield (
+            f"{one.address} of {pair[0]}/{one.receptacle} and {other.address} of {pair[1]}/{other.receptacle} do not"
+            " reach each other"
+        )
+
+
+def _reach(one: PortFacts, other: PortFacts) -> bool:
+    """Return whether the ends of a cable have addresses that may be of one network: one that macOS gives by itself
+    (169.254/16) reaches no other."""
+    ends = [IPv4Address(port.address) for port in (one, other) if port.address]
+    return len(ends) == 2 and ends[0].is_link_local == ends[1].is_link_local
 
 
 def _carried(world: World, workload: WorkloadId, transport: str, members: Placed) -> str:
@@ -298,8 +313,13 @@ def _joined(transport: str, members: Placed) -> frozenset[tuple[NodeName, NodeNa
 def _port(world: World, here: NodeName, there: NodeName) -> PortFacts | None:
     """Return the port of a node whose cable leads to another, with the address of its Fabric if it has several."""
     port = towards(world.node(here), there)
-    planned = world.desired.once(all_addresses).get(End(here, port.receptacle)) if port else None
-    if port is None or planned is None or str(planned.ip) not in port.other_addresses:
+    return port and _addressed(world, here, port)
+
+
+def _addressed(world: World, here: NodeName, port: PortFacts) -> PortFacts:
+    """Return a port with the address of its Fabric as its first if it has several."""
+    planned = world.desired.once(all_addresses).get(End(here, port.receptacle))
+    if planned is None or str(planned.ip) not in port.other_addresses:
         return port
     return replace(port, address=str(planned.ip))
 
@@ -328,7 +348,12 @@ def _wires(world: World, here: NodeName, there: NodeName) -> list[tuple[str, str
     used = [
         (one, other)
         for at, (one, other) in enumerate(cables)
-        if at == 0 or (_carries(one) and _carries(other))
+        if at == 0
+        or (
+            _carries(one)
+            and _carries(other)
+            and _reach(_addressed(world, here, one), _addressed(world, there, other))
+        )
     ]
     return [(one.device, other.device) for one, other in used if one.device and other.device]
 

@@ -30,6 +30,11 @@ class PortFacts:
     """True if the device's port is ``PORT_ACTIVE``."""
     bridged: bool | None = None
     """True if the interface is a member of a bridge."""
+    other_bridge: str = ""
+    """That bridge, if it is not ``bridge0``: Internet Sharing makes ``bridge100``."""
+    service: str | None = None
+    """The network service of the interface, without which macOS gives it no address by itself; empty if there is
+    none."""
     address: str | None = None
     """Its first IPv4 address; empty if there is none."""
     other_addresses: tuple[str, ...] = ()
@@ -138,6 +143,8 @@ class MachineFacts:
     """The interface of the default route; empty if there is none through a gateway."""
     throttled: bool | None = None
     """True if heat throttles it."""
+    bridged_ethernet: tuple[str, ...] = ()
+    """Interfaces with an Ethernet cable, such as those of USB adapters, that are members of ``bridge0``."""
     bridge_service: bool | None = None
     """True if macOS creates its Thunderbolt bridge again at every boot."""
     wired_limit_bytes: int | None = None

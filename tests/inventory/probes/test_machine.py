@@ -145,6 +145,29 @@ def test_who_is_in_no_bridge_is_known_only_when_every_bridge_was_shown() -> None
     assert the_port(no_bridge, interface()).bridged is False
 
 
+def test_a_port_over_which_its_mac_shares_its_internet_is_in_another_bridge_than_bridge0() -> None:
+    shared = network.Interface("bridge100", True, ("192.168.2.1",), ("en6",))
+    port = the_port(NAMES, interface(bridge("en1"), shared))
+    assert (port.bridged, port.other_bridge) == (True, "bridge100")
+    assert the_port(NAMES, interface(bridge("en6"))).other_bridge == ""
+
+
+def test_an_adapter_in_the_bridge_is_told_from_ports_by_its_ethernet_cable() -> None:
+    adapter = network.Interface("en20", True, (), ethernet=True)
+    told = facts(NAMES, interface(bridge("en20", "en6"), adapter))
+    assert told.bridged_ethernet == ("en20",)
+    assert facts(NAMES, interface(bridge("en6"), adapter)).bridged_ethernet == ()
+    unplugged = replace(adapter, active=False)
+    assert facts(NAMES, interface(bridge("en20"), unplugged)).bridged_ethernet == ()
+
+
+def test_a_port_has_the_service_that_is_on_and_none_only_where_all_services_are_known() -> None:
+    service = network.Service("Cable to B", True, "Thunderbolt 2", "en6")
+    assert the_port(NAMES, (network.SERVICES, (service,))).service == "Cable to B"
+    assert the_port(NAMES, (network.SERVICES, (replace(service, enabled=False),))).service == ""
+    assert the_port(NAMES).service is None
+
+
 def test_an_interface_that_was_not_shown_has_no_known_address() -> None:
     assert the_port(NAMES, interface(bridge(), addresses=())).address == ""
     other = (network.INTERFACES, (network.Interface("en0", True, ("192.0.2.1",)),))

@@ -150,6 +150,9 @@ HAPPENINGS: dict[str, Happen] = {
     "C3 a cable pulled": _both(lambda w: learn_of_port(w, A, connected=False), _dies),
     "C3 a cable swapped": _both(_swaps, _dies),
     "C3 a port down for RDMA alone": _both(lambda w: learn_of_port(w, A, verbs_up=False), _dies),
+    "C4 a port over which internet is shared": _both(
+        lambda w: learn_of_port(w, A, bridged=True, other_bridge="bridge100"), _dies
+    ),
     "C4 a port in a bridge": _both(lambda w: learn_of_port(w, A, bridged=True), _dies),
     "C4 a port without an address": _both(lambda w: learn_of_port(w, A, address=""), _dies),
     "C4 a port without a GID": _both(lambda w: learn_of_port(w, A, mapped_gid=False), _dies),

@@ -228,10 +228,23 @@ CASES = {
             {"other_peer": (A, 3)},
         ),
     ),
+    "a port over which internet is shared": Case(
+        detectors.shared_port,
+        {"bridged": True, "other_bridge": "bridge100"},
+        (NO_VERBS, {"other_bridge": ""}, {"connected": False}, {"interface": ""}, TO_A_STRANGER),
+        (A,),
+    ),
     "a port in a bridge": Case(
         detectors.port_configuration,
         {"bridged": True},
-        (NO_VERBS, {"bridged": None}, {"connected": False}, {"interface": ""}, TO_A_STRANGER),
+        (
+            NO_VERBS,
+            {"bridged": None},
+            {"other_bridge": "bridge100"},
+            {"connected": False},
+            {"interface": ""},
+            TO_A_STRANGER,
+        ),
         (A,),
     ),
     "a port without an address": Case(

@@ -394,6 +394,79 @@ def test_the_port_of_a_rank_that_was_replaced_is_left_alone_until_that_has_ended
     assert [step.node for step in repairs(world.plan())] == [B]
 
 
+def test_a_port_of_internet_sharing_is_in_a_bridge_that_no_command_here_changes() -> None:
+    world = cabled(network=True)
+    reboot(world, A)
+    learn_of_port(world, A, other_bridge="bridge100")
+    plan = world.plan()
+    assert (repairs(plan), refused(plan)) == ([], [])
+    (trouble,) = [t for t in plan.troubles if t.fault is FaultClass.PORT_CONFIGURATION and t.object.name == A]
+    assert trouble.person.startswith("on node-a: System Settings, General, Sharing: Internet Sharing off")
+
+
+def test_a_port_stays_in_a_bridge_that_has_an_adapter_too_until_a_person_has_taken_that_out() -> None:
+    world = cabled(network=True)
+    reboot(world, A)
+    learn(world, A, bridged_ethernet=("en20",))
+    plan = world.plan()
+    assert repairs(plan) == []
+    assert "take that out first, on node-a: sudo ifconfig bridge0 deletem en20" in refused(plan)[0]
+    learn(world, A, bridged_ethernet=())
+    assert len(repairs(world.plan())) == 1
+
+
+def test_an_adapter_in_the_bridge_holds_up_no_port_that_is_out_of_it() -> None:
+    world = cabled(network=True)
+    reboot(world, A)
+    learn(world, A, bridged_ethernet=("en20",))
+    learn_of_port(world, A, bridged=False)
+    assert typed(*repairs(world.plan())) == [f"ifconfig en3 inet {address(world, A)} netmask 255.255.255.252"]
+
+
+@pytest.mark.parametrize(
+    ("before", "service", "named"),
+    [
+        ("169.254.3.4", "Thunderbolt 3", True),
+        ("169.254.3.4", "", False),
+        ("169.254.3.4", None, False),
+        ("10.77.200.1", "Thunderbolt 3", False),
+    ],
+)
+def test_macos_is_named_where_its_service_of_a_port_gives_the_address_that_comes_back(
+    before: str, service: str | None, named: bool
+) -> None:
+    world = cabled(network=True)
+    world.stubborn.add(A)
+    reboot(world, A)
+    learn_of_port(world, A, bridged=False, address=before, service=service)
+    for _ in range(ATTEMPTS_MAX):
+        (step,) = repairs(world.plan())
+        world.obey(step)
+        world.repairs[A] = replace(world.repairs[A], state=RepairState.UNDONE)
+    (text,) = refused(world.plan())
+    own = f"sudo networksetup -setmanual 'Thunderbolt 3' {address(world, A)} 255.255.255.252"
+    assert (own in text) is named
+    assert "io.exo.networksetup" in text
+
+
+def test_of_two_settings_that_were_tried_together_in_vain_each_is_tried_alone() -> None:
+    world = ring_of_four(transport=["ring-lan"])
+    name = NodeName("node-a")
+    one, other = world.facts[name].ports
+    learn(world, name, ports=(replace(one, bridged=True), replace(other, bridged=True)))
+    world.stubborn.add(name)
+    made = []
+    for _ in range(1 + 2 * ATTEMPTS_MAX):
+        (step,) = repairs(world.plan())
+        made.append(len(step.changes))
+        world.obey(step)
+        world.repairs[name] = replace(world.repairs[name], state=RepairState.UNDONE)
+    assert made == [2] + [1] * (2 * ATTEMPTS_MAX)
+    plan = world.plan()
+    assert repairs(plan) == []
+    assert all(f"bridge0 deletem {port.interface}" in refused(plan)[0] for port in (one, other))
+
+
 def test_what_does_not_help_is_tried_a_few_times_in_a_boot_and_then_left_to_a_person() -> None:
     world = cabled(network=True)
     world.stubborn.add(A)
@@ -701,15 +774,14 @@ def test_updates_are_turned_off_and_what_reads_the_weights_is_kept_off_each_as_t
 
 def test_a_person_gets_the_commands_of_what_did_not_last_with_sudo_only_where_it_is_needed() -> None:
     world = idle_mac(updates=True, weights=True)
-    for _ in range(ATTEMPTS_MAX):
+    for _ in range(1 + ATTEMPTS_MAX):  # once together, and then each alone
         learn(world, A, updates_itself=True, weights_indexed=True, weights_backed_up=True)
         world.settle()
     learn(world, A, updates_itself=True, weights_indexed=True, weights_backed_up=True)
     updates, weights = refused(world.plan())
     assert updates.endswith(" on node-a: sudo defaults write " + UPDATES + " -bool false")
-    assert weights.endswith(
-        " on node-a: touch ~/.reconciler/models/.metadata_never_index; tmutil addexclusion ~/.reconciler/models"
-    )
+    assert f"{ATTEMPTS_MAX} times since node-a booted, and did not last; on node-a: touch ~/" in weights
+    assert weights.endswith(" on node-a: tmutil addexclusion ~/.reconciler/models")
 
 
 def test_one_kind_after_the_other_so_that_none_undoes_another() -> None:

@@ -118,6 +118,9 @@ def test_macs_with_a_good_cable_use_rdma_and_each_rank_is_told_its_devices() -> 
             {"gid_index": None, "mapped_gid": None}, ("", "rdma_en3"), id="one that is not known, too"
         ),
         pytest.param({"bridged": True}, ("", "rdma_en3"), id="and one whose port is in a bridge"),
+        pytest.param(
+            {"address": "169.254.3.4"}, ("", "rdma_en3"), id="and one whose ends do not reach each other"
+        ),
     ],
 )
 def test_every_cable_between_two_macs_carries_rdma(second: dict[str, Any], row: tuple[str, str]) -> None:
@@ -128,6 +131,16 @@ def test_every_cable_between_two_macs_carries_rdma(second: dict[str, Any], row: 
     found = fallback.wiring(world.seen(), "jaccl", (A, B))
     assert found is not None
     assert found.devices == (row, (row[1].replace("en3", "en4").replace("en5", "en1"), ""))
+
+
+def test_an_address_that_macos_gives_by_itself_reaches_no_other() -> None:
+    world = two_macs()
+    learn_of_port(world, A, address="169.254.3.4")
+    for shape in ("jaccl", "ring"):
+        why = fallback.obstacle(world.seen(), next(iter(world.groups)), shape, (A, B))
+        assert why == "169.254.3.4 of node-a/3 and 10.77.0.2 of node-b/4 do not reach each other"
+    learn_of_port(world, B, address="169.254.5.6")
+    assert fallback.obstacle(world.seen(), next(iter(world.groups)), "jaccl", (A, B)) == ""
 
 
 def test_a_cable_carries_one_group_over_rdma_and_the_next_goes_on_over_tcp() -> None:
