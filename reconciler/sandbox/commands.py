@@ -56,9 +56,34 @@ COMMANDS: Mapping[str, Command] = {
         f"{_PLACE} [SECONDS]", "Add ports to bridge0, and again some time after each has left.",
         ("studio-1/3", "studio-1/3 20"), ports.retake,
     ),
+    "adapter": Command(
+        _NODE, "Make a USB adapter with an Ethernet cable a member of bridge0.", ("studio-1",), ports.adapter
+    ),
     "lose-ipv4": Command(_PLACE, "Remove the IPv4 addresses of ports.", ("studio-1/3", "studio-1"), ports.lose_ipv4),
     "change-address": Command(
         _PLACE, "Give ports another automatic IPv4 address (169.254/16).", ("studio-1/3", "studio-1"), ports.readdress
+    ),
+    "keep-address": Command(
+        f"{_PLACE} [SECONDS]",
+        "Give ports an automatic IPv4 address (169.254/16), and again some time after each change.",
+        ("studio-1/3", "studio-1 20"), ports.keep_address,
+    ),
+    "second-address": Command(
+        f"{_PLACE} [first]", "Give ports an automatic IPv4 address (169.254/16) beside their own, after or before it.",
+        ("studio-1/3", "studio-1 first"), ports.second_address,
+    ),
+    "share-internet": Command(
+        f"{_END} [SECONDS]",
+        "Share the internet of a machine over a cable: the other end has a lease and a default route, again some time"
+        " after each change.",
+        ("studio-1/3", "studio-1/3 20"), ports.share_internet,
+    ),
+    "no-service": Command(
+        _PLACE, "Leave ports without a network service.", ("studio-1/3", "studio-1"), ports.no_service
+    ),
+    "port-name": Command(
+        f"{_PLACE} [NAME]", "Give ports names of another language, or this name, which another port may have too.",
+        ("studio-1", "studio-1/3 Thunderbolt 4"), ports.port_name,
     ),
     "gid-index": Command(
         f"{_PLACE} [INDEX]", "Publish the IPv4-mapped GIDs of ports at another index.", ("studio-1/3", "studio-1 4"), ports.gid_index

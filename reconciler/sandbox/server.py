@@ -27,7 +27,7 @@ from .tools import table
 from .tools.call import Live, ToolCall, ToolOutput
 from .verbs import Verbs
 from .world import changes
-from .world.state import Machine, World
+from .world.state import Kept, Machine, World
 
 log = logging.getLogger(__name__)
 
@@ -160,10 +160,9 @@ class Sandbox:
         if after.lan != before.lan:
             self._spawn(server.move())
         self._daemons[after.name].follow(after.services if after.is_up(time.time()) else ())
-        if after.faults.bridge_takes_seconds:
-            for was, port in zip(before.ports, after.ports, strict=True):
-                if was.bridged and not port.bridged:
-                    self._spawn(self._retake(after, port.receptacle))
+        for was, port in zip(before.ports, after.ports, strict=True):
+            if port.kept is not None and port.undone and port != was:
+                self._spawn(self._restore(after.name, port.receptacle, port.kept))
         if after.boot_id != before.boot_id or after.away_until != before.away_until:
             self._spawn(self._restart(after))
 
@@ -183,12 +182,12 @@ class Sandbox:
             self._daemons[machine.name].follow(now.services)
             await self._notify()
 
-    async def _retake(self, machine: Machine, receptacle: int) -> None:
-        """Let macOS add a port to its bridge again, if it still does that."""
-        await asyncio.sleep(machine.faults.bridge_takes_seconds)
-        now = self.world.machine(machine.name)
-        if now.faults.bridge_takes_seconds and not now.port(receptacle).bridged:
-            self.change(changes.bridge(self.world, machine.name, receptacle))
+    async def _restore(self, name: str, receptacle: int, kept: Kept) -> None:
+        """Restore the settings of a port, if something still keeps these."""
+        await asyncio.sleep(kept.seconds)
+        port = self.world.port((name, receptacle))
+        if port.kept == kept and port.undone:
+            self.change(changes.restore(self.world, name, receptacle))
 
     async def _hold(self, name: str) -> None:
         """Hold every rank of a machine at its exit, including later ones, as long as its fault lasts. Raises
@@ -311,6 +310,7 @@ def world_as_json(world: World, port: Callable[[str], int], now: float) -> dict[
         for each, shown_port in zip(machine.ports, shown["ports"], strict=True):
             end = (machine.name, each.receptacle)
             shown_port["device"] = each.device
+            shown_port["bridged"], shown_port["address"] = each.bridged, each.address
             shown_port["active"] = world.is_active(end, now)
             shown_port["rdma_up"] = world.is_verbs_up(end, now)
     return body

@@ -86,6 +86,10 @@ class Two:
         """Whether the bridge of the first machine has its first port."""
         return self.sandbox.world.port(("n1", 1)).bridged
 
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses of the first port of the first machine."""
+        return self.sandbox.world.port(("n1", 1)).addresses
+
     async def do(self, command: str, *words: str, undo: bool = False) -> str:
         question = {"ask": "do", "command": command, "words": words, "undo": undo}
         answer = await request(self.sandbox.ground.control, question, SECONDS)
@@ -351,6 +355,20 @@ async def test_a_port_that_leaves_the_bridge_is_taken_back_by_it_as_long_as_that
         await bench.do("retake", "n1/1", undo=True)
         await asyncio.sleep(0.3)
         assert not bench.bridged()
+
+
+async def test_an_address_of_macos_comes_back_after_each_change_as_long_as_that_lasts() -> None:
+    async with two() as bench:
+        await bench.do("bridge", "n1/1", undo=True)
+        await bench.do("keep-address", "n1/1", "0.1")
+        own, node = bench.addresses(), bench.node("n1")
+        words = "sudo -n /sbin/ifconfig en2 inet 10.77.0.1 netmask 255.255.255.252"
+        assert (await node.run(("/bin/sh", "-c", words), timeout=SECONDS)).status == 0
+        await until(lambda: bench.addresses() == own)
+        await bench.do("keep-address", "n1/1", undo=True)
+        assert (await node.run(("/bin/sh", "-c", words), timeout=SECONDS)).status == 0
+        await asyncio.sleep(0.3)
+        assert bench.addresses() == ("10.77.0.1/30",)
 
 
 async def test_a_controller_on_a_mac_of_the_sandbox_is_kept_out_and_finds_names_while_disks_are_unlocked() -> (

@@ -16,7 +16,7 @@ from reconciler.sandbox.tools.system import NEVER_INDEX, report_name
 from reconciler.sandbox.tools.table import answer
 from reconciler.sandbox.world import changes, macs
 from reconciler.sandbox.world.launchd import IO_ERROR, NO_SERVICE, STOP_SECONDS
-from reconciler.sandbox.world.state import Machine, World
+from reconciler.sandbox.world.state import SHARED, SHARING_BRIDGE, Kept, Machine, World
 from reconciler.state import MachineFacts, NodeName, Route
 from reconciler.wire.tools import Ending, RunTool, ToolSaid
 from tests.inventory.test_collector import report as plain_report
@@ -88,6 +88,10 @@ def something(chance: random.Random, world: World) -> World:
         lambda: changes.lose_ipv4(world, name, port),
         lambda: changes.find_ipv4(world, name),
         lambda: changes.readdress(world, name, port, yes),
+        lambda: changes.second_address(world, name, port, yes),
+        lambda: changes.with_ports(world, name, chance.choice([None, port]), service=yes),
+        lambda: changes.with_machine(world, name, adapter=world.machine(name).bridge and yes),
+        lambda: changes.share(world, (name, port), 5.0),
         lambda: changes.move_gid(world, name, port, chance.randint(1, 4)),
         lambda: changes.with_machine(world, name, gids_from=NOW + chance.choice([-1, 60])),
         lambda: changes.exhaust_pd(world, name, chance.randint(0, 11)),
@@ -158,6 +162,9 @@ def _agree(world: World, name: str, facts: MachineFacts) -> None:
     assert facts.gpu_bytes == mac.working_set_bytes < mac.memory_bytes
     assert (facts.panics, facts.crashes, facts.stray_ranks) == (len(set(mac.panics)), 0, 0)
     assert facts.bridge_service == mac.bridge
+    assert facts.bridged_ethernet == (("en20",) if mac.adapter else ())
+    leases = [p for p in mac.ports if p.lease and world.is_active((name, p.receptacle), NOW)]
+    assert facts.default_route == (leases[0].interface if leases else "en0")
     assert facts.protection_domains == (mac.domains_held * len(world.devices(name)) if has_driver else None)
     assert [port.receptacle for port in facts.ports] == [port.receptacle for port in mac.ports]
     assert set(facts.routes or ()) == _routes(mac)
@@ -168,7 +175,9 @@ def _agree(world: World, name: str, facts: MachineFacts) -> None:
         assert (known.interface, known.device) == (port.interface, port.device if has_device else "")
         assert (known.connected, known.active) == (active, active)
         assert known.gbps == (cable.gbps if cable and active else None)
-        assert (known.bridged, known.address) == (port.bridged, port.ip)
+        assert (known.bridged, known.address, known.other_addresses) == (port.bridged, port.ip, port.ips[1:])
+        assert known.other_bridge == (port.bridge if port.bridge != "bridge0" else "")
+        assert known.service == (port.label if port.service else "")
         assert known.verbs_up == (world.is_verbs_up(end, NOW) if has_device else None)
         published = world.has_mapped_gid(end, NOW)
         assert known.mapped_gid == (published if has_device else None)
@@ -188,10 +197,13 @@ def _routes(mac: Machine) -> set[Route]:
         ("169.254.0.0/16", "en0"),
     }
     ports = {
-        (str(IPv4Interface(port.address).network), port.interface)
+        (str(IPv4Interface(address).network), port.interface)
         for port in mac.ports
-        if port.address and port.ip
+        for address in port.addresses
+        if port.ips
     }
+    shares = any(port.bridge == SHARING_BRIDGE for port in mac.ports)
+    ports |= {(str(SHARED), SHARING_BRIDGE)} if shares else set()
     return {Route(*each) for each in fixed | ports}
 
 
@@ -237,6 +249,30 @@ def test_what_changes_the_machine_needs_root_and_is_seen_afterwards() -> None:
     assert run_tool(world, "n1", "ifconfig", "en2", "inet", "10.77.0.1", "-alias").world == changes.lose_ipv4(
         world, "n1", 1
     )
+
+
+def test_an_address_replaces_the_first_unless_it_is_an_alias_and_each_is_removed_alone() -> None:
+    port, end = ("ifconfig", "en2", "inet"), ("n1", 1)
+    world = typed(mesh(), "ifconfig bridge0 deletem en2", "ifconfig en2 inet 169.254.3.4 netmask 255.255.0.0")
+    both = typed(world, "ifconfig en2 inet 10.77.0.1 netmask 255.255.255.252 alias")
+    assert both.port(end).ips == ("169.254.3.4", "10.77.0.1")
+    assert typed(both, "ifconfig en2 inet 169.254.3.4 delete").port(end).ips == ("10.77.0.1",)
+    assert typed(both, "ifconfig en2 inet 10.77.0.9 netmask 255.255.255.252").port(end).ips == (
+        "10.77.0.1",
+        "10.77.0.9",
+    )
+    assert run_tool(both, "n1", *port, "10.77.0.2", "delete").code != 0
+
+
+def test_only_a_service_of_a_port_sets_its_address_by_itself() -> None:
+    world = changes.bridge(mesh(), "n1", 1, False)
+    manual = ("networksetup", "-setmanual", "Thunderbolt 1", "10.0.0.1", "255.255.0.0")
+    assert run_tool(changes.with_ports(world, "n1", 1, service=False), "n1", *manual).code != 0
+    kept = changes.keep(world, "n1", 1, lambda port: Kept(5.0, addresses=(changes.self_assigned(port),)))
+    assert kept.port(("n1", 1)).ip.startswith("169.254.")
+    set_by_hand = run_tool(kept, "n1", *manual).world
+    assert set_by_hand is not None
+    assert changes.restore(set_by_hand, "n1", 1).port(("n1", 1)).ips == ("10.0.0.1",)
 
 
 def test_what_keeps_others_from_the_weights_needs_no_root_and_ends_updates_does() -> None:

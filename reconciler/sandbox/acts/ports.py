@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reconciler.errors import Invalid
 from reconciler.sandbox.world import changes
-from reconciler.sandbox.world.state import World, read_end
+from reconciler.sandbox.world.state import BRIDGE, Kept, World, read_end, shown
 
 from .act import Moment, Result, number
 
 LATE_SECONDS = 180.0
 RETAKE_SECONDS = 5.0
+KEEP_SECONDS = 5.0
+FOREIGN = "Thunderbolt-Anschluss"
+"""How another language may call a port; no capture shows such a name."""
+FIRST = "first"
 
 
 def bridge(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
@@ -53,13 +58,80 @@ def late_gid(world: World, words: Sequence[str], moment: Moment, undo: bool) -> 
 
 
 def retake(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
-    name, receptacle, _ = _place(words[0])
-    seconds = 0.0 if undo else number(words[1:], RETAKE_SECONDS)
-    joined = changes.bridge(world, name, receptacle, not undo)
-    after = changes.fault(joined, name, bridge_takes_seconds=seconds)
+    name, receptacle, ports = _place(words[0], "all ports")
     if undo:
-        return Result(after, f"macOS leaves the ports of {name} out of bridge0")
-    return Result(after, f"bridge0 of {name} takes each port back {seconds:g} s after it has left")
+        free = changes.keep(world, name, receptacle, lambda _: None)
+        after = changes.bridge(free, name, receptacle, False)
+        return Result(after, f"macOS leaves {ports} of {name} out of bridge0")
+    seconds = number(words[1:], RETAKE_SECONDS)
+    after = changes.keep(world, name, receptacle, lambda _: Kept(seconds, BRIDGE))
+    return Result(after, f"bridge0 of {name} takes {ports} back {seconds:g} s after each has left")
+
+
+def keep_address(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name, receptacle, ports = _place(words[0], "its ports")
+    if undo:
+        after = changes.keep(world, name, receptacle, lambda _: None)
+        return Result(after, f"{name} leaves {ports} the addresses that are set")
+    seconds = number(words[1:], KEEP_SECONDS)
+    after = changes.keep(
+        world, name, receptacle, lambda port: Kept(seconds, addresses=(changes.self_assigned(port),))
+    )
+    return Result(
+        after,
+        f"{name} has given {ports} addresses of 169.254/16, again {seconds:g} s after each change",
+    )
+
+
+def second_address(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name, receptacle, ports = _place(words[0], "its ports")
+    if undo:
+        after = changes.drop_second_address(world, name, receptacle)
+        return Result(after, f"{name} has taken the addresses of 169.254/16 of {ports} away")
+    if words[1:] not in ([], [FIRST], (), (FIRST,)):
+        raise Invalid(f"expected {FIRST} or nothing, got {' '.join(words[1:])!r}")
+    after = changes.second_address(world, name, receptacle, bool(words[1:]))
+    where = "before" if words[1:] else "after"
+    return Result(after, f"{name} has given {ports} addresses of 169.254/16 {where} the others")
+
+
+def share_internet(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    end = read_end(words[0])
+    if undo:
+        return Result(changes.unshare(world, end), f"{end[0]} shares no internet over port {end[1]}")
+    after = changes.share(world, end, number(words[1:], KEEP_SECONDS))
+    peer = after.peer_of(end)
+    assert peer is not None
+    return Result(
+        after,
+        f"{end[0]} shares its internet over port {end[1]}: {shown(peer)} has the lease {after.port(peer).lease}",
+    )
+
+
+def no_service(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name, receptacle, ports = _place(words[0], "its ports")
+    after = changes.with_ports(world, name, receptacle, service=undo)
+    return Result(after, f"{name} has {'a' if undo else 'no'} network service of {ports}")
+
+
+def port_name(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name, receptacle, ports = _place(words[0], "its ports")
+    numbers = [port.receptacle for port in world.machine(name).ports if receptacle in (None, port.receptacle)]
+    after = world
+    for each in numbers:
+        given = " ".join(words[1:]) or f"{FOREIGN} {each}"
+        after = changes.with_ports(after, name, each, hardware_port="" if undo else given)
+    called = ", ".join(after.port((name, each)).label for each in numbers)
+    return Result(after, f"{name} calls {ports}: {called}")
+
+
+def adapter(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    after = changes.with_machine(
+        world, words[0], adapter=not undo, bridge=world.machine(words[0]).bridge or not undo
+    )
+    return Result(
+        after, f"bridge0 of {words[0]} has {'no' if undo else 'a'} USB adapter with an Ethernet cable"
+    )
 
 
 def _place(word: str, ports: str = "") -> tuple[str, int | None, str]:

@@ -7,13 +7,12 @@ import re
 
 from reconciler.errors import Invalid
 from reconciler.sandbox.world import changes
-from reconciler.sandbox.world.state import Machine, Port
+from reconciler.sandbox.world.state import BRIDGE, SHARED, SHARING_BRIDGE, Machine, Port
 
 from .call import NOT_ROOT, ToolCall, ToolOutput, refused
 from .rdma import link_local
 
-_LAN = "en0"
-_SERVICE = re.compile(r"Thunderbolt ([0-9]+)")
+_LAN, _ADAPTER = "en0", "en20"
 
 
 def ifconfig(call: ToolCall) -> ToolOutput:
@@ -35,18 +34,26 @@ def ifconfig(call: ToolCall) -> ToolOutput:
 
 def _changed(call: ToolCall, name: str, words: tuple[str, ...]) -> ToolOutput:
     port = call.machine.port_of(name)
-    if name == "bridge0":
+    if name == BRIDGE:
         return _bridge_changed(call, words)
     if port is None or words in (("up",), ("down",)):
         return ToolOutput()  # no source shows the behaviour of a real one here
     if words[0] != "inet":
         return refused(call, f"{words[0]}: bad value")
     if words[-1] in ("-alias", "delete", "remove"):
-        return ToolOutput(world=changes.set_address(call.world, call.name, port.receptacle, None))
+        left = [each for each in port.addresses if each.partition("/")[0] != words[1]]
+        if len(left) == len(port.addresses):
+            return refused(call, "ioctl (SIOCDIFADDR): Can't assign requested address")
+        return _addressed(call, port, *left)
     if port.bridged:
         return ToolOutput()  # it accepts one, but has no address while it is a member
     given = _interface(words[1], words[words.index("netmask") + 1] if "netmask" in words else "")
-    return ToolOutput(world=changes.set_address(call.world, call.name, port.receptacle, given))
+    others = [each for each in port.addresses[0 if words[-1] in ("alias", "add") else 1 :] if each != given]
+    return _addressed(call, port, *others, given)
+
+
+def _addressed(call: ToolCall, port: Port, *addresses: str) -> ToolOutput:
+    return ToolOutput(world=changes.set_addresses(call.world, call.name, port.receptacle, *addresses))
 
 
 def _interface(address: str, mask: str) -> str:
@@ -64,7 +71,10 @@ def _bridge_changed(call: ToolCall, words: tuple[str, ...]) -> ToolOutput:
             world = call.world
             for name in [each for each in names if each not in ("deletem", "addm")]:
                 port = call.machine.port_of(name)
-                if port is None or (verb == "deletem" and not port.bridged):
+                if name == _ADAPTER and verb == "deletem" and call.machine.adapter:
+                    world = changes.with_machine(world, call.name, adapter=False)
+                    continue
+                if port is None or (verb == "deletem" and port.bridge != BRIDGE):
                     return refused(call, f"BRDGDEL {name}: No such file or directory")
                 world = changes.bridge(world, call.name, port.receptacle, verb == "addm")
             return ToolOutput(world=world)
@@ -83,8 +93,15 @@ def _blocks(call: ToolCall) -> dict[str, str]:
     }
     for port in machine.ports:
         blocks[port.interface] = _port(call, port)
+    if machine.adapter:
+        blocks[_ADAPTER] = (
+            f"{_ADAPTER}: flags=8963<UP,BROADCAST,SMART,RUNNING,PROMISC,SIMPLEX,MULTICAST> mtu 1500\n"
+            "\tmedia: autoselect (1000baseT <full-duplex,flow-control>)\n\tstatus: active\n"
+        )
     if machine.bridge:
-        blocks["bridge0"] = _bridge(machine)
+        blocks[BRIDGE] = _bridge(machine, BRIDGE, "")
+    if any(port.bridge == SHARING_BRIDGE for port in machine.ports):
+        blocks[SHARING_BRIDGE] = _bridge(machine, SHARING_BRIDGE, f"{SHARED[1]}/{SHARED.prefixlen}")
     return blocks
 
 
@@ -97,29 +114,36 @@ def _port(call: ToolCall, port: Port) -> str:
     )
     if not port.bridged:
         text += f"\tinet6 {link_local(port)}%{port.interface} prefixlen 64 secured scopeid 0x{port.receptacle + 8:x}\n"
-    if port.ip and port.address:
-        net = ipaddress.IPv4Interface(port.address).network
-        text += f"\tinet {port.ip} netmask 0x{int(net.netmask):08x} broadcast {net.broadcast_address}\n"
+    text += "" if port.bridged else "".join(map(_inet, port.addresses))
     if not port.bridged:
         text += "\tnd6 options=201<PERFORMNUD,DAD>\n"
     active = call.world.is_active((call.name, port.receptacle), call.now)
     return f"{text}\tmedia: autoselect <full-duplex>\n\tstatus: {'active' if active else 'inactive'}\n"
 
 
-def _bridge(machine: Machine) -> str:
-    members = [port for port in machine.ports if port.bridged]
+def _inet(address: str) -> str:
+    given = ipaddress.IPv4Interface(address)
+    return (
+        f"\tinet {given.ip} netmask 0x{int(given.netmask):08x} broadcast {given.network.broadcast_address}\n"
+    )
+
+
+def _bridge(machine: Machine, name: str, address: str) -> str:
+    members = [(port.interface, port.receptacle + 9) for port in machine.ports if port.bridge == name]
+    if name == BRIDGE and machine.adapter:
+        members.append((_ADAPTER, 30))
     rows = "".join(
-        f"\tmember: {port.interface} flags=3<LEARNING,DISCOVER>\n"
-        f"\t        ifmaxaddr 0 port {port.receptacle + 9} priority 0 path cost 0\n"
-        for port in members
+        f"\tmember: {interface} flags=3<LEARNING,DISCOVER>\n"
+        f"\t        ifmaxaddr 0 port {number} priority 0 path cost 0\n"
+        for interface, number in members
     )
     return (
-        "bridge0: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n"
+        f"{name}: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n"
         f"\toptions=63<RXCSUM,TXCSUM,TSO4,TSO6>\n\tether {machine.ports[0].mac}\n\tConfiguration:\n"
         "\t\tid 0:0:0:0:0:0 priority 0 hellotime 0 fwddelay 0\n"
         "\t\tmaxage 0 holdcnt 0 proto stp maxaddr 100 timeout 1200\n"
         "\t\troot id 0:0:0:0:0:0 priority 0 ifcost 0 port 0\n\t\tipfilter disabled flags 0x0\n"
-        f"{rows}\tnd6 options=201<PERFORMNUD,DAD>\n\tmedia: <unknown type>\n\tstatus: inactive\n"
+        f"{rows}{_inet(address) if address else ''}\tnd6 options=201<PERFORMNUD,DAD>\n\tmedia: <unknown type>\n\tstatus: inactive\n"
     )
 
 
@@ -132,32 +156,38 @@ def networksetup(call: ToolCall) -> ToolOutput:
         case ("-setmanual", service, address, mask, *_):
             return _configured(call, service, _interface(address, mask))
         case ("-setdhcp" | "-setv4off", service, *_):
-            return _configured(call, service, None)
+            return _configured(call, service)
         case _:
             return refused(
                 call, "of this machine it knows no more than its ports, their order and their addresses"
             )
 
 
-def _configured(call: ToolCall, service: str, address: str | None) -> ToolOutput:
-    found = _SERVICE.fullmatch(service)
+def _configured(call: ToolCall, service: str, *addresses: str) -> ToolOutput:
+    """Set the addresses that the service of a port has; with some, macOS gives it no others by itself."""
     if not call.root:
         return ToolOutput("** Error: Command requires admin privileges.\n", code=14)
-    if found is None or not any(port.receptacle == int(found[1]) for port in call.machine.ports):
+    port = next((each for each in call.machine.ports if each.service and each.label == service), None)
+    if port is None:
         return ToolOutput(
             f"{service} is not a recognized network service.\n** Error: The parameters were not valid.\n",
             code=4,
         )
-    if call.machine.port(int(found[1])).bridged:
+    if port.bridged:
         return ToolOutput()
-    return ToolOutput(world=changes.set_address(call.world, call.name, int(found[1]), address))
+    world = call.world
+    if addresses:
+        world = changes.keep(world, call.name, port.receptacle, lambda _: None)
+    return ToolOutput(world=changes.set_addresses(world, call.name, port.receptacle, *addresses))
 
 
 def _hardware_ports(machine: Machine) -> str:
     ports = [("Ethernet", _LAN, "36:00:00:00:00:00")]
+    if machine.adapter:
+        ports.append(("USB 10/100/1000 LAN", _ADAPTER, "36:00:00:00:00:14"))
     if machine.bridge:
-        ports.append(("Thunderbolt Bridge", "bridge0", machine.ports[0].mac))
-    ports += [(f"Thunderbolt {port.receptacle}", port.interface, port.mac) for port in machine.ports]
+        ports.append(("Thunderbolt Bridge", BRIDGE, machine.ports[0].mac))
+    ports += [(port.label, port.interface, port.mac) for port in machine.ports]
     blocks = [
         f"Hardware Port: {name}\nDevice: {device}\nEthernet Address: {mac}\n" for name, device, mac in ports
     ]
@@ -165,8 +195,8 @@ def _hardware_ports(machine: Machine) -> str:
 
 
 def _services(machine: Machine) -> str:
-    ports = [("Ethernet", _LAN), *([("Thunderbolt Bridge", "bridge0")] if machine.bridge else [])]
-    ports += [(f"Thunderbolt {port.receptacle}", port.interface) for port in machine.ports]
+    ports = [("Ethernet", _LAN), *([("Thunderbolt Bridge", BRIDGE)] if machine.bridge else [])]
+    ports += [(port.label, port.interface) for port in machine.ports if port.service]
     rows = [
         f"({at}) {name}\n(Hardware Port: {name}, Device: {device})\n"
         for at, (name, device) in enumerate(ports, 1)
@@ -177,7 +207,7 @@ def _services(machine: Machine) -> str:
 def netstat(call: ToolCall) -> ToolOutput:
     """``-rn -f inet``: its routes; else its listening ports."""
     if any(re.fullmatch(r"-n?rn?", word) for word in call.words):
-        return ToolOutput(_routing(call.machine))
+        return ToolOutput(_routing(call))
     rows = [
         f"tcp4       0      0  {f'127.0.0.1.{port}':<22} {'*.*':<22} LISTEN\n"
         for port in sorted(call.live.ports)
@@ -186,10 +216,21 @@ def netstat(call: ToolCall) -> ToolOutput:
     return ToolOutput("Active Internet connections (including servers)\n" + head + "".join(rows))
 
 
-def _routing(machine: Machine) -> str:
-    """Return the routes of IPv4. The LAN is all of loopback, as it is for ``ifconfig``."""
+def _routing(call: ToolCall) -> str:
+    """Return the routes of IPv4. The LAN is all of loopback, as it is for ``ifconfig``. A lease of another Mac has the
+    default route."""
+    machine = call.machine
+    leased = [
+        port
+        for port in machine.ports
+        if port.lease and call.world.is_active((call.name, port.receptacle), call.now)
+    ]
+    shares = any(port.bridge == SHARING_BRIDGE for port in machine.ports)
+    over = ((str(SHARED[1]), "UGScg", port.interface, "") for port in leased[:1])
     rows = [
-        ("default", "127.0.0.1", "UGScg", _LAN, ""),
+        *(("default", gateway, flags, netif, expire) for gateway, flags, netif, expire in over),
+        ("default", "127.0.0.1", "UGScIg" if leased else "UGScg", _LAN, ""),
+        *([(str(SHARED), "link#21", "UCS", SHARING_BRIDGE, "!")] if shares else []),
         *((str(net), f"link#{port.receptacle + 8}", "UCS", port.interface, "!") for port, net in _networks(machine)),
         ("127", "127.0.0.1", "UCS", "lo0", ""),
         ("127", "link#4", "UCS", _LAN, "!"),
@@ -207,7 +248,8 @@ def _routing(machine: Machine) -> str:
 def _networks(machine: Machine) -> list[tuple[Port, ipaddress.IPv4Network]]:
     """Return the networks of its Thunderbolt ports, by their addresses."""
     return [
-        (port, ipaddress.IPv4Interface(port.address).network)
+        (port, ipaddress.IPv4Interface(address).network)
         for port in machine.ports
-        if port.ip and port.address
+        for address in port.addresses
+        if port.ips
     ]

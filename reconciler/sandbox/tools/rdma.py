@@ -77,7 +77,7 @@ def _brief(call: ToolCall, port: Port, device: str) -> str:
 def _verbose(call: ToolCall, port: Port, device: str) -> str:
     gids = [link_local(port)]
     if call.world.has_mapped_gid((call.name, port.receptacle), call.now):
-        gids = [*gids * port.gid_index, f"::ffff:{port.ip}"]
+        gids = [*gids * port.gid_index, *(f"::ffff:{ip}" for ip in port.ips)]
     table = "".join(f"\t\t\tGID[{at:3}]:\t\t{gid}\n" for at, gid in enumerate(gids))
     return (
         f"hca_id:\t{device}\n\ttransport:\t\t\tThunderbolt (100)\n\tnode_guid:\t\t\t{_colons(_guid(port))}\n"

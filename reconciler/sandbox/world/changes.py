@@ -15,13 +15,17 @@ from reconciler.errors import Invalid
 
 from .launchd import Service
 from .state import (
+    BRIDGE,
     DOMAINS_MAX,
     LAN,
+    SHARED,
+    SHARING_BRIDGE,
     TB4_GBPS,
     TB5_GBPS,
     Cable,
     End,
     Faults,
+    Kept,
     Machine,
     NoSuchThing,
     Port,
@@ -138,7 +142,7 @@ def bridge(world: World, name: str, receptacle: int | None = None, on: bool = Tr
     machine = world.machine(name)
     numbers = _numbers(machine, receptacle)
     ports = tuple(
-        replace(port, bridged=on, address=None if on else port.address)
+        replace(port, bridge=BRIDGE if on else "", addresses=() if on else port.addresses)
         if port.receptacle in numbers
         else port
         for port in machine.ports
@@ -148,14 +152,15 @@ def bridge(world: World, name: str, receptacle: int | None = None, on: bool = Tr
 
 def drop_bridge(world: World, name: str) -> World:
     """Take ``bridge0`` away, until the next boot."""
-    return replace_machine(
-        bridge(world, name, None, False), name, lambda machine: replace(machine, bridge=False)
-    )
+    for port in world.machine(name).ports:
+        if port.bridge == BRIDGE:
+            world = bridge(world, name, port.receptacle, False)
+    return with_machine(world, name, bridge=False, adapter=False)
 
 
-def set_address(world: World, name: str, receptacle: int, address: str | None) -> World:
-    """Give a port an IPv4 address (``10.77.0.1/30``), or take it away."""
-    if address is not None:
+def set_addresses(world: World, name: str, receptacle: int, *addresses: str) -> World:
+    """Give a port these IPv4 addresses (``10.77.0.1/30``), and take all others away."""
+    for address in addresses:
         try:
             ipaddress.IPv4Interface(address)
         except ValueError:
@@ -163,12 +168,20 @@ def set_address(world: World, name: str, receptacle: int, address: str | None) -
                 f"{address!r} is not an IPv4 address with its prefix, such as 10.77.0.1/30"
             ) from None
     world.machine(name).port(receptacle)
-    return _with_port(world, name, receptacle, address=address)
+    return _with_port(world, name, receptacle, addresses=addresses)
+
+
+def add_address(world: World, name: str, receptacle: int, address: str, first: bool = False) -> World:
+    """Give a port one more IPv4 address, before or after the others; one that it has stays where it is."""
+    had = world.port((name, receptacle)).addresses
+    if address in had:
+        return world
+    return set_addresses(world, name, receptacle, *((address, *had) if first else (*had, address)))
 
 
 def lose_ipv4(world: World, name: str, receptacle: int | None = None) -> World:
     for number in _numbers(world.machine(name), receptacle):
-        world = _with_port(world, name, number, address=None)
+        world = _with_port(world, name, number, addresses=())
     return world
 
 
@@ -178,7 +191,7 @@ def find_ipv4(world: World, name: str, receptacle: int | None = None) -> World:
     for number in _numbers(machine, receptacle):
         port = machine.port(number)
         if not port.bridged and port.address is None:
-            world = _with_port(world, name, number, address=self_assigned(port))
+            world = _with_port(world, name, number, addresses=(self_assigned(port),))
     return world
 
 
@@ -188,7 +201,60 @@ def readdress(world: World, name: str, receptacle: int | None = None, back: bool
     for number in _numbers(machine, receptacle):
         own = self_assigned(machine.port(number))
         other = str(ipaddress.IPv4Interface(own) + 1)
-        world = _with_port(world, name, number, bridged=False, address=own if back else other)
+        world = _with_port(world, name, number, bridge="", addresses=(own if back else other,))
+    return world
+
+
+def second_address(world: World, name: str, receptacle: int | None, first: bool = False) -> World:
+    """Give ports their automatic address beside the others."""
+    for number in _numbers(world.machine(name), receptacle):
+        own = self_assigned(world.port((name, number)))
+        world = add_address(world, name, number, own, first)
+    return world
+
+
+def drop_second_address(world: World, name: str, receptacle: int | None) -> World:
+    """Take the automatic address of ports away."""
+    for number in _numbers(world.machine(name), receptacle):
+        port = world.port((name, number))
+        left = (each for each in port.addresses if each != self_assigned(port))
+        world = _with_port(world, name, number, addresses=tuple(left))
+    return world
+
+
+def keep(world: World, name: str, receptacle: int | None, kept: Callable[[Port], Kept | None]) -> World:
+    """Give ports settings, and restore them after each later change; None lets the settings of a port stay."""
+    for number in _numbers(world.machine(name), receptacle):
+        world = _with_port(world, name, number, kept=kept(world.port((name, number))))
+        world = restore(world, name, number)
+    return world
+
+
+def restore(world: World, name: str, receptacle: int) -> World:
+    """Restore the settings of a port that were changed, where something keeps them."""
+    port = world.port((name, receptacle))
+    if port.kept is None or not port.undone:
+        return world
+    changed = _with_port(world, name, receptacle, bridge=port.kept.bridge, addresses=port.kept.addresses)
+    return bridge(changed, name, receptacle) if port.kept.bridge == BRIDGE else changed
+
+
+def share(world: World, end: End, seconds: float) -> World:
+    """Share the internet of a machine over a cable: its port is a member of ``bridge100``, and the port at the other end
+    has a lease instead of its addresses, again some time after each change."""
+    peer = world.peer_of(end)
+    if peer is None:
+        raise Invalid(f"nothing is plugged in at {shown(end)}, and so nobody shares its internet")
+    world = _with_port(world, *end, bridge=SHARING_BRIDGE, addresses=())
+    lease = Kept(seconds, addresses=(f"{SHARED[1 + peer[1]]}/{SHARED.prefixlen}",))
+    return keep(world, *peer, lambda _: lease)
+
+
+def unshare(world: World, end: End) -> World:
+    """Share no internet over a cable any more: its ports have no address."""
+    ends = world.cable_of(end)
+    for each in ends.ends if ends else (end,):
+        world = _with_port(world, *each, bridge="", addresses=(), kept=None)
     return world
 
 
@@ -226,7 +292,7 @@ def addressed(world: World, declared: Mapping[End, str] | None = None) -> World:
         named = [declared[end] for end in cable.ends if end in declared]
         addresses = named if len(named) == len(cable.ends) else [f"{host}/30" for host in next(free).hosts()]
         for (name, receptacle), address in zip(cable.ends, addresses, strict=True):
-            world = set_address(bridge(world, name, receptacle, False), name, receptacle, address)
+            world = set_addresses(bridge(world, name, receptacle, False), name, receptacle, address)
     return world
 
 
@@ -270,7 +336,7 @@ def reboot(world: World, name: str, now: float, boot_id: str, seconds: float = B
     return with_machine(
         world, name,
         boot_id=boot_id, boot_at=now + seconds, away_until=AT_THE_LOCK if machine.filevault else now + seconds,
-        ports=tuple(replace(port, bridged=True, address=None) for port in machine.ports),
+        ports=tuple(replace(port, bridge=BRIDGE, addresses=(), kept=None) for port in machine.ports),
         bridge=True, wired_limit_mb=0, leaked_bytes=0, domains_held=0,
         services=tuple(each.after_boot(machine.background) for each in machine.services),
         faults=replace(kept, ssh_seconds=machine.faults.ssh_seconds),
@@ -313,6 +379,13 @@ def replace_machine(world: World, name: str, change: Callable[[Machine], Machine
     return replace(
         world, machines=tuple(change(each) if each.name == name else each for each in world.machines)
     )
+
+
+def with_ports(world: World, name: str, receptacle: int | None, **changed: Any) -> World:
+    """Change fields of all ports of a machine, or of one."""
+    for number in _numbers(world.machine(name), receptacle):
+        world = _with_port(world, name, number, **changed)
+    return world
 
 
 def _with_port(world: World, name: str, receptacle: int, **changed: Any) -> World:

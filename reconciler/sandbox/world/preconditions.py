@@ -87,7 +87,12 @@ def joining(world: World, mine: End, theirs: End | None) -> str:
     if any(world.port(end).gid_index != GID_INDEX for end in (mine, theirs) if end):
         return RTR.format(WRONG_GID)
     cable = world.link_of(mine)
-    if theirs is None or cable is None or cable.other(mine) != theirs or world.port(theirs).bridged:
+    if (
+        theirs is None
+        or cable is None
+        or cable.other(mine) != theirs
+        or not world.in_one_network(mine, theirs)
+    ):
         return RTR.format(NOT_REACHED)
     return ""
 
@@ -124,7 +129,7 @@ def destination(world: World, machine: str, host: str, listener: str) -> Destina
     if end is None:
         return Destination(machine, there)
     peer = world.peer_of(end)
-    if peer is None or peer[0] != machine or not world.port(peer).ip:
+    if peer is None or peer[0] != machine or not world.in_one_network(peer, end):
         return "ETIMEDOUT"
     return Destination(machine, there, (peer, end))
 
@@ -139,4 +144,4 @@ def passes(world: World, now: float, destination: Destination, rdma: bool = Fals
             machine.faults.partitioned for machine in machines
         )
     here, there = destination.cable
-    return world.peer_of(here) == there and (rdma or all(world.port(end).ip for end in destination.cable))
+    return world.peer_of(here) == there and (rdma or world.in_one_network(here, there))

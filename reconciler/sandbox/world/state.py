@@ -21,6 +21,10 @@ DOMAINS_MAX = 11
 GIB = 2**30
 LAN = "127.0.0.1"
 """The common network, which is loopback."""
+BRIDGE, SHARING_BRIDGE = "bridge0", "bridge100"
+"""The bridge of Thunderbolt ports, and the one of the ports over which a Mac shares its internet."""
+SHARED = ipaddress.IPv4Network("192.168.2.0/24")
+"""The network of Internet Sharing: the Mac that shares has the first address, and leases the others."""
 
 End = tuple[str, int]
 """A machine and one of its receptacles."""
@@ -28,6 +32,17 @@ End = tuple[str, int]
 
 class NoSuchThing(Invalid):
     """An unknown machine, receptacle or cable; the text suggests the nearest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The settings of a port that macOS, or a program on it, restores after each change of them."""
+
+    seconds: float
+    """The time from a change until they are restored."""
+    bridge: str = ""
+    addresses: tuple[str, ...] = ()
+    """IPv4 addresses, as those of a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +56,18 @@ class Port:
     """UUID of its Thunderbolt domain, which plugging does not change."""
     mac: str
     thunderbolt5: bool = True
-    bridged: bool = True
-    """True if the interface is a member of ``bridge0``."""
-    address: str | None = None
-    """IPv4 with the length of its prefix, such as ``10.77.0.1/30``."""
+    bridge: str = BRIDGE
+    """The bridge that the interface is a member of; empty for none."""
+    addresses: tuple[str, ...] = ()
+    """IPv4 with the length of the prefix, such as ``10.77.0.1/30``, in the order of ``ifconfig``."""
     gid_index: int = 1
-    """Index of the IPv4-mapped GID in the device's table, while it has one."""
+    """Index of the first IPv4-mapped GID in the device's table, while it has one."""
+    hardware_port: str = ""
+    """Name of its hardware port; empty for that of its receptacle, such as ``Thunderbolt 2``."""
+    service: bool = True
+    """True if there is a network service of it, without which macOS gives it no address."""
+    kept: Kept | None = None
+    """The settings that come back; None if all stay."""
 
     @property
     def device(self) -> str:
@@ -54,10 +75,40 @@ class Port:
         return f"rdma_{self.interface}" if self.thunderbolt5 else ""
 
     @property
+    def label(self) -> str:
+        """Return the name of its hardware port."""
+        return self.hardware_port or f"Thunderbolt {self.receptacle}"
+
+    @property
+    def bridged(self) -> bool:
+        return bool(self.bridge)
+
+    @property
+    def address(self) -> str | None:
+        """Return the first address with its prefix."""
+        return next(iter(self.addresses), None)
+
+    @property
+    def ips(self) -> tuple[str, ...]:
+        """Return the addresses without prefixes; none for a member of a bridge."""
+        return () if self.bridged else tuple(str(ipaddress.IPv4Interface(each).ip) for each in self.addresses)
+
+    @property
     def ip(self) -> str:
-        """Return the address without its prefix; empty if there is none, and for members of the bridge, which have
-        none."""
-        return str(ipaddress.IPv4Interface(self.address).ip) if self.address and not self.bridged else ""
+        """Return the first of ``ips``; empty if there is none."""
+        return next(iter(self.ips), "")
+
+    @property
+    def lease(self) -> str:
+        """Return its address of another Mac that shares its internet; empty if there is none."""
+        return next((ip for ip in self.ips if ipaddress.IPv4Address(ip) in SHARED), "")
+
+    @property
+    def undone(self) -> bool:
+        """Return whether its settings are to be restored: a service brings an address back, and no bridge needs one."""
+        kept = self.kept
+        differs = kept is not None and (self.bridge, self.addresses) != (kept.bridge, kept.addresses)
+        return kept is not None and differs and (self.service or bool(kept.bridge))
 
     @property
     def has_mapped_gid(self) -> bool:
@@ -87,8 +138,6 @@ class Faults:
     """Protection domains of each device that a killed rank leaves behind."""
     wired_per_kill: int = 0
     """Bytes that such a rank leaves wired."""
-    bridge_takes_seconds: float = 0.0
-    """Above 0: macOS adds a port to ``bridge0`` again this long after it has left."""
     pairs_refused: bool = False
     """None of its queue pairs can be connected, without any other sign."""
     decayed: bool = False
@@ -161,6 +210,8 @@ class Machine:
     """False if a person has switched its services off under "Allow in the Background"."""
     bridge: bool = True
     """True if there is a ``bridge0``."""
+    adapter: bool = False
+    """True if ``bridge0`` has a USB adapter with an Ethernet cable as a member too."""
     domains_held: int = 0
     """Protection domains of processes that are gone, on each of its devices."""
     panics: tuple[str, ...] = ()
@@ -298,8 +349,18 @@ class World:
         """Return whether a port's device publishes an IPv4-mapped GID."""
         return self.port(end).has_mapped_gid and now >= self.machine(end[0]).gids_from
 
+    def in_one_network(self, end: End, other: End) -> bool:
+        """Return whether two ports have addresses of one network, without which nothing sent over a cable arrives."""
+        networks = {
+            ipaddress.IPv4Interface(each).network for each in self.port(end).addresses if self.port(end).ips
+        }
+        theirs = self.port(other)
+        return any(
+            ipaddress.IPv4Interface(each).network in networks for each in theirs.addresses if theirs.ips
+        )
+
     def end_of_address(self, ip: str) -> End | None:
-        found = ((m.name, port.receptacle) for m in self.machines for port in m.ports if port.ip == ip)
+        found = ((m.name, port.receptacle) for m in self.machines for port in m.ports if ip in port.ips)
         return next(found, None)
 
 

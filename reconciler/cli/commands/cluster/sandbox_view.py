@@ -15,7 +15,6 @@ _FAULTS = {
     "ports_held": "ports in use",
     "pairs_busy": "queue pairs busy",
     "leaked_per_kill": "killed ranks leak",
-    "bridge_takes_seconds": "bridge0 takes ports back",
     "pairs_refused": "queue pairs refused",
     "decayed": "queue pairs decayed",
     "alone": "groups of one",
@@ -69,6 +68,14 @@ def _wrong(machine: Mapping[str, Any]) -> Iterator[str]:
         yield "no JACCL"
     if machine["firewall"]:
         yield "firewall on"
+    if any(port["kept"] for port in machine["ports"]):
+        yield "settings of ports come back"
+    if not all(port["service"] for port in machine["ports"]):
+        yield "ports without a network service"
+    if any(port["hardware_port"] for port in machine["ports"]):
+        yield "ports with other names"
+    if machine["adapter"]:
+        yield "a USB adapter in bridge0"
     if machine["leaked_bytes"]:
         yield f"{table_layout.size(machine['leaked_bytes'])} leaked"
     if machine["domains_held"]:
@@ -82,7 +89,9 @@ def _cable(cable: Mapping[str, Any], ports: Mapping[Any, Mapping[str, Any]]) -> 
     sides = [ports[end] for end in ends]
     plugged = cable["plugged"]
     bridged = [
-        f"{end[0]}/{end[1]} in bridge0" for end, port in zip(ends, sides, strict=True) if port["bridged"]
+        f"{end[0]}/{end[1]} in {port['bridge']}"
+        for end, port in zip(ends, sides, strict=True)
+        if port["bridged"]
     ]
     state = (["unplugged"] if not plugged else []) + ([cable["dock"]] if cable["dock"] else []) + bridged
     return (
