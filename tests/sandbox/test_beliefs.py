@@ -185,6 +185,7 @@ ELSEWHERE = {
     # beliefs that take a running rank, a restart, or another print of a tool: the tests that take them both ways
     "width": "tests/inventory/probes/test_machine.py::test_the_lower_of_the_speeds_that_macos_and_the_driver_tell_counts",
     "names": "tests/inventory/probes/test_machine.py::test_receptacles_of_which_no_port_has_the_name_are_reported_as_such_and_not_as_no_ports",
+    "own-address": "tests/sandbox/test_ports.py::test_what_people_are_told_to_type_ends_the_fault",
     "beside-ethernet": "tests/planning/transport/test_link_check.py::test_what_is_told_of_a_cable",
     "domains": "tests/sandbox/test_verbs.py::test_what_a_process_holds_of_a_device_is_free_when_it_is_gone",
     "killed": "tests/sandbox/test_verbs.py::test_a_process_that_gives_nothing_back_leaks_where_kills_do",
