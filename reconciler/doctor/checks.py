@@ -47,9 +47,15 @@ class Machine:
         return self.seen.facts
 
     @property
+    def unexplained(self) -> ForeignAddress | None:
+        """Return the first of its foreign addresses over whose port its default route does not go."""
+        return next((each for each in self.foreign if each.port.interface != self.facts.default_route), None)
+
+    @property
     def removal(self) -> str:
-        """Return the command that removes the first of its foreign addresses; empty without one."""
-        return next((f"sudo {' '.join(remove(port, address))}" for port, address, _ in self.foreign), "")
+        """Return the command that removes that address; empty without one."""
+        found = self.unexplained
+        return f"sudo {' '.join(remove(found.port, found.address))}" if found else ""
 
     def message(self, type_: str, status: bool = True, reasons: tuple[str, ...] = ()) -> str:
         """Return the message of a condition with this status, and with one of ``reasons`` if given; else empty."""
@@ -129,9 +135,9 @@ def _shared_internet(machine: Machine) -> str:
 
 def _foreign_address(machine: Machine) -> str:
     """Find an address beside those that its Fabric and macOS give, unless a shared connection explains it."""
-    if not machine.foreign or _shared_internet(machine):
+    if machine.unexplained is None:
         return ""
-    port, address, other = machine.foreign[0]
+    port, address, other = machine.unexplained
     return f"{port.interface} of {machine.name} has the address {address} from somebody else; its cable leads to {other}"
 
 

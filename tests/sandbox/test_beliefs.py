@@ -151,7 +151,7 @@ TAKEN: Mapping[str, tuple[Way, Way]] = {
         (lambda: changes.slow_rdma(minis(), HERE), SLOW_UNTESTED, ALLOWED),
     ),
     "thunderbolt4": (
-        same(old_minis, LinkState.TOO_SLOW, "RDMA is disabled on n1"),
+        same(old_minis, LinkState.TOO_SLOW, "n1 has no Thunderbolt 5, and so no RDMA"),
         same(old_minis_with_rdma, LinkState.TOO_SLOW, SLOW.refused),
     ),
     "ceiling": (
@@ -198,6 +198,7 @@ ELSEWHERE = {
 UNTAKEN = {
     "uc-pingpong": "only a person types it",
     "launchd": "the emulated launchd obeys the definition that the product writes",
+    "power-readers": "the emulated GPU is disturbed by no program that reads its power",
     "gpu-memory": "the emulated GPU wires what Metal recommends",
 }
 
