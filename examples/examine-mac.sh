@@ -226,7 +226,7 @@ preconditions() {
     elif printed circumstances '^terminal: Apple_Terminal$'; then verdict=pass
     else verdict='see file'; fi
     row terminal "$verdict" 'its programs may use the local network' \
-        'on the controller'"'"'s machine: System Settings, Privacy & Security, Local Network: allow the application that runs the controller, which is its terminal, and start the controller again; or start it in Terminal.app' \
+        'on the controller'"'"'s machine: System Settings, Privacy & Security, Local Network: allow the application that runs the controller, which is its terminal, and start the controller again; or start it in Terminal.app; or, where neither is possible, exempt a network that you trust for all programs, and restart the machine: sudo defaults write com.apple.network.local-network AllowedEthernetLocalNetworkAddresses -array NETWORK/BITS' \
         '`echo $TERM_PROGRAM`, where the controller is started, prints: Apple_Terminal'
     verdict='see file'
     row cable "$verdict" 'each cable to another Mac is direct and has 80 Gb/s' \

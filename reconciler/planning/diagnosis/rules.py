@@ -188,9 +188,15 @@ DISK_LOCKED = "DiskLocked"
 """The reason why a Mac lets nobody in until a person types a password, after a restart with FileVault."""
 NO_LOCAL_NETWORK = "LocalNetworkPrivacy"
 """The reason why no machine lets the controller in, for which its own machine is to blame."""
+_EXEMPTION = (
+    "; or, where neither is possible, exempt a network that you trust for all programs, and restart the machine: sudo"
+    " defaults write com.apple.network.local-network AllowedEthernetLocalNetworkAddresses -array NETWORK/BITS"
+)
+"""Apple TN3179, from macOS 15.5 on."""
 LOCAL_NETWORK = (
     "on the controller's machine: System Settings, Privacy & Security, Local Network: allow the application that"
     " runs the controller, which is its terminal, and start the controller again; or start it in Terminal.app"
+    + _EXEMPTION
 )
 FIREWALL = (
     "on {node}, on a network that you trust: sudo /usr/libexec/ApplicationFirewall/socketfilterfw --setglobalstate"
@@ -317,7 +323,7 @@ TABLE: tuple[Row, ...] = (
         FaultClass.LAUNCH_CONTEXT, detectors.no_route_from_here, Remedy.FORM, _without_machine(2),
         person="on {node}, the controller's own machine: System Settings, Privacy & Security, Local Network: allow the"
         " application that runs the controller, which is its terminal, and Python; then start the controller again, or"
-        " start it in Terminal.app",
+        " start it in Terminal.app" + _EXEMPTION,
     ),
     Row(
         FaultClass.LAUNCH_CONTEXT, detectors.no_route_elsewhere, Remedy.FORM, _without_machine(2),
