@@ -118,6 +118,12 @@ COMMANDS: Mapping[str, Command] = {
         "Kill the ranks of a machine; until it restarts, each killed rank leaves protection domains and wired memory behind.",
         ("studio-2", "studio-2 11 64"), ranks.leaky,
     ),
+    "fragile": Command(
+        f"{_NODE} [PERCENT] [SECONDS]",
+        "Make the kernel of a machine panic, so often, when a rank that uses RDMA is killed, or a cable that ranks use is"
+        " unplugged.",
+        ("studio-2", "studio-2 30 60"), ranks.fragile,
+    ),
     "hold-port": Command(
         f"{_NODE} [TIMES]", "Make the next ranks of a machine find their port in use.", ("studio-1", "studio-1 3"), ranks.hold_port
     ),

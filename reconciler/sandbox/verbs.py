@@ -2,7 +2,7 @@
 
 A process that has introduced itself has a context for its life: its open devices, its queue pairs, its relays. Kernel
 objects are counted by contexts, so a dead process holds none. Only the state of its machine has others: those taken
-without an owner (``exhaust-pd``), or left by a killed rank (``leaky``).
+without an owner (``exhaust-pd``), or left by a killed rank (``leaky``). A kernel may also panic then (``fragile``).
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 import itertools
 import os
+import random
 import signal
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,8 +22,9 @@ from typing import Any
 
 from .control import Ask, Channel, Question
 from .relays import Relay, is_listening
+from .tools.system import report_name
 from .world import preconditions
-from .world.changes import fault, leak_killed
+from .world.changes import fault, leak_killed, panic_over_rdma
 from .world.preconditions import BROKEN, GPU, Destination
 from .world.state import End, World
 
@@ -91,6 +94,7 @@ class Verbs:
 
     def changed(self, before: World, after: World) -> None:
         """Apply a change of the world to the processes."""
+        shaken = set()
         for context in self._contexts.values():
             old, new = before.machine(context.machine).faults, after.machine(context.machine).faults
             if new.gpu != old.gpu:
@@ -105,8 +109,12 @@ class Verbs:
                 context.channel.send({"tell": "garbage", "how": new.garbage})
             if before.machine(context.machine).lan != after.machine(context.machine).lan:
                 self._reset(context)
-            context.broken |= {pair for pair in context.pairs if after.peer_of(pair[0]) != pair[1]}
+            broken = {pair for pair in context.pairs if after.peer_of(pair[0]) != pair[1]} - context.broken
+            context.broken |= broken
+            shaken |= {context.machine} if broken else set()
         self._refresh()
+        for machine in shaken:
+            self._shake(machine)
 
     def _reset(self, context: Context) -> None:
         """End a process's connections over the common network, because its machine no longer has that address."""
@@ -153,13 +161,23 @@ class Verbs:
                 channel.send({"ok": True, **await self._answered(context, message)})
         finally:
             del self._contexts[number]
-            self._leak(context)
+            if context.devices:
+                self._leak(context)
+                self._shake(context.machine)
             await self._free()
 
     def _leak(self, context: Context) -> None:
         """If kills leak, keep the resources of devices that a process did not release itself."""
-        if context.devices and self._world().machine(context.machine).faults.leaked_per_kill:
+        if self._world().machine(context.machine).faults.leaked_per_kill:
             self._change(lambda world: leak_killed(world, context.machine))
+
+    def _shake(self, name: str) -> None:
+        """Panic the kernel of a fragile machine, as often as it is meant to."""
+        machine, now = self._world().machine(name), time.time()
+        if machine.is_up(now) and random.uniform(0, 100) < machine.faults.panic_percent:
+            report, seconds = report_name("panic", now), machine.faults.panic_seconds
+            boot_id = str(uuid.uuid4()).upper()
+            self._change(lambda world: panic_over_rdma(world, name, now, boot_id, report, seconds))
 
     async def _free(self) -> None:
         """Clean up after an ended process. Over TCP, its peers notice. Over RDMA, nobody does, so a connection stays

@@ -80,6 +80,14 @@ def test_a_machine_that_locks_itself_is_unlocked_and_keeps_no_filevault() -> Non
     assert (back.is_up(NOW), back.filevault, back.boot_id) == (True, False, "another boot")
 
 
+def test_a_kernel_panics_as_often_as_percent_says_and_in_no_other_number() -> None:
+    fragile = do(world(), "fragile studio-2 30 60").world.machine("studio-2")
+    assert (fragile.faults.panic_percent, fragile.faults.panic_seconds) == (30.0, 60.0)
+    for percent in ("-1", "101"):
+        with pytest.raises(Invalid, match="0 to 100 percent"):
+            do(world(), f"fragile studio-2 {percent}")
+
+
 def test_who_pulls_a_cable_brings_the_machine_at_its_other_end_down() -> None:
     pulled = do(world(), "pull studio-1/3 20").world
     assert pulled.peer_of(("studio-1", 3)) is None

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -138,6 +139,41 @@ async def test_a_process_that_gives_nothing_back_leaks_where_kills_do(
         await gone(built)
         machine = built.world.machine("a")
         assert (machine.domains_held, machine.leaked_bytes) == (held, held * GIB)
+
+
+@pytest.mark.parametrize(("percent", "orderly", "panics"), [(100, False, 1), (100, True, 0), (0, False, 0)])
+async def test_a_fragile_kernel_panics_when_a_process_that_uses_rdma_is_killed(
+    percent: int, orderly: bool, panics: int
+) -> None:
+    async with sandbox() as built:
+        (device,) = (port.device for port in built.world.machine("a").ports if port.ip)
+        built.change(lambda world: changes.fault(world, "a", panic_percent=percent, panic_seconds=60.0))
+        async with built.process("a") as process:
+            await process.begin()
+            await process.send("open", devices=[[], [device]], ring=False)
+            if orderly:
+                await process.send("close")
+        await gone(built)
+        machine = built.world.machine("a")
+        assert (len(machine.rdma_panics), machine.is_up(time.time())) == (panics, not panics)
+        assert machine.faults.panic_percent == percent, "it stays fragile"
+
+
+@pytest.mark.parametrize("used", [True, False])
+async def test_a_fragile_kernel_panics_when_a_cable_is_unplugged_that_is_used(used: bool) -> None:
+    async with sandbox() as built, built.process("a") as one, built.process("b") as other:
+        ends = {name: next(p for p in built.world.machine(name).ports if p.ip) for name in NAMES}
+        built.change(lambda world: changes.fault(world, "a", panic_percent=100.0, panic_seconds=60.0))
+        for process in (one, other):
+            await process.begin()
+        await one.send("open", devices=[[], [ends["a"].device]], ring=False)
+        opened = await other.send("open", devices=[[ends["b"].device], []], ring=False)
+        if used:
+            joined = await one.send("connect", infos=[None, opened["infos"][0]], right=1, port=21_779)
+            assert joined["ok"], joined
+        built.change(lambda world: changes.unplug(world, ("a", ends["a"].receptacle)))
+        assert len(built.world.machine("a").rdma_panics) == used
+        assert not built.world.machine("b").panics
 
 
 async def test_who_listens_behind_a_firewall_is_not_reached() -> None:

@@ -44,6 +44,21 @@ def leaky(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Res
     return Result(after, text, kills=name)
 
 
+def fragile(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
+    name, percent = words[0], 0.0 if undo else number(words[1:], 100)
+    seconds = 0.0 if undo else number(words[2:], changes.PANIC_SECONDS)
+    if not 0 <= percent <= 100:
+        raise Invalid(
+            f"expected 0 to 100 percent, got {percent:g}; for example: reconciler sandbox fragile {name} 30"
+        )
+    after = changes.fault(world, name, panic_percent=percent, panic_seconds=seconds)
+    if undo:
+        after = changes.with_machine(after, name, panics=(), rdma_panics=())
+        return Result(after, f"{name}: its kernel is sound, and has no panic reports")
+    text = f"in {percent:g} of 100 cases, a killed rank or an unplugged cable that ranks use ends in a panic"
+    return Result(after, f"{name}: {text}, and in a restart of {seconds:g} s")
+
+
 def hold_port(world: World, words: Sequence[str], moment: Moment, undo: bool) -> Result:
     count = 0 if undo else int(number(words[1:], 1))
     after = changes.fault(world, words[0], ports_held=count)

@@ -66,8 +66,7 @@ def pull(world: World, end: End, now: float, boot_id: str, report: str, seconds:
     peer = world.peer_of(end)
     after = unplug(world, end)
     assert peer is not None
-    panicked = panic(after, peer[0], now, boot_id, report, seconds)
-    return with_machine(panicked, peer[0], rdma_panics=(*panicked.machine(peer[0]).rdma_panics, report))
+    return panic_over_rdma(after, peer[0], now, boot_id, report, seconds)
 
 
 def plug(world: World, end: End, other: End | None = None) -> World:
@@ -324,6 +323,14 @@ def fault(world: World, name: str, **faults: Any) -> World:
 
 
 # --- boots ---
+
+
+def panic_over_rdma(world: World, name: str, now: float, boot_id: str, report: str, seconds: float) -> World:
+    """Panic in the driver of RDMA; a machine that is fragile stays so."""
+    faults = world.machine(name).faults
+    after = panic(world, name, now, boot_id, report, seconds)
+    after = fault(after, name, panic_percent=faults.panic_percent, panic_seconds=faults.panic_seconds)
+    return with_machine(after, name, rdma_panics=(*after.machine(name).rdma_panics, report))
 
 
 def reboot(world: World, name: str, now: float, boot_id: str, seconds: float = BOOT_SECONDS) -> World:

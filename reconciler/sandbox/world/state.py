@@ -138,6 +138,11 @@ class Faults:
     """Protection domains of each device that a killed rank leaves behind."""
     wired_per_kill: int = 0
     """Bytes that such a rank leaves wired."""
+    panic_percent: float = 0.0
+    """How often its kernel panics when a rank that uses RDMA is killed, or one of its cables is unplugged while ranks use
+    it."""
+    panic_seconds: float = 0.0
+    """Time of the restart after that."""
     pairs_refused: bool = False
     """None of its queue pairs can be connected, without any other sign."""
     decayed: bool = False

@@ -15,6 +15,7 @@ _FAULTS = {
     "ports_held": "ports in use",
     "pairs_busy": "queue pairs busy",
     "leaked_per_kill": "killed ranks leak",
+    "panic_percent": "kernel panics",
     "pairs_refused": "queue pairs refused",
     "decayed": "queue pairs decayed",
     "alone": "groups of one",
