@@ -16,6 +16,7 @@ from reconciler import __version__
 from reconciler.wire import answers
 from reconciler.wire.admin import ShowCommit
 from reconciler.wire.answers import Asks
+from reconciler.wire.launch import JOB_PREFIX
 
 from .files import address_of
 from .snapshot import Snapshot
@@ -25,7 +26,7 @@ from .view.chat import SETTINGS, chat, chosen, joined, models
 from .view.deployment import deployment, deployments
 from .view.history import commit, held, history, waiting_change
 from .view.incident import logs_of, stories
-from .view.job import job, jobs, owner_of
+from .view.job import job, jobs, look_of, owner_of
 from .view.machine import machines, scale
 from .view.metrics import RANGES, metrics, metrics_of, spark
 from .view.node import node
@@ -263,6 +264,8 @@ def _templates() -> jinja2.Environment:
         waiting_change=waiting_change,
         logs_of=logs_of,
         owner_of=owner_of,
+        look_of=look_of,
+        job_prefix=JOB_PREFIX,
         spark=spark,
     )
     return made

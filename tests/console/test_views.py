@@ -10,7 +10,8 @@ import pytest
 
 from reconciler.console.pages import PAGES, Page, Pages
 from reconciler.console.snapshot import Snapshot
-from reconciler.console.view.deployment import deployment, spec_lines
+from reconciler.console.view.deployment import deployment
+from reconciler.console.view.details import spec_lines
 from reconciler.console.view.history import commit
 from reconciler.console.view.incident import stories
 from reconciler.console.view.node import node

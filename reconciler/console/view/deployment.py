@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reconciler.console.snapshot import Snapshot
-from reconciler.wire import answers, objects
+from reconciler.wire import objects
 from reconciler.wire.launch import Phase
 
+from .details import Details, details
 from .history import LastChange, last_change, waiting_change
-from .operation import words
 from .overview import Served, serving, transport_of
 
 COMING_UP = (Phase.STARTING, Phase.RENDEZVOUS, Phase.VERBS, Phase.LOADING, Phase.WARM, Phase.READY)
@@ -58,15 +58,8 @@ class Rung:
 class Group:
     """A replica's group."""
 
-    replica: int
-    epoch: int
-    phase: str
-    ready: bool
+    of: objects.Group
     transport: str
-    strategy: str
-    context: int | None
-    since: str | None
-    failed: str
     ranks: tuple[Rank, ...]
     steps: tuple[Step, ...]
     ladder: tuple[Rung, ...]
@@ -81,31 +74,12 @@ class Deployment:
 
     line: Served
     groups: tuple[Group, ...]
-    planned: tuple[answers.Obstacle, ...]
-    """The plan's waits and refusals: ``reason``, ``text``, and ``until`` if it is known. Without a sync window that holds a
-    change, which the page shows next to the operations."""
-    conditions: tuple[objects.Condition, ...]
-    events: tuple[answers.EventEntry, ...]
-    """Newest first."""
-    incidents: tuple[answers.Incident, ...]
-    """Newest first."""
-    spec: str
-    """As in YAML: a line for each field."""
-    revision: str
-    """In force."""
+    details: Details
     changed: LastChange | None
     """The commit in force that changed it last; None if it is older than the commits that are kept, or if a change waits: the
     newest commit is then in force for other objects."""
     waits: bool
     """True if a sync window holds a change of it."""
-    laid_over: str
-    """The effect of operations on it, in addition to its manifest; empty if there is none."""
-
-
-EVENTS_SHOWN = 20
-INCIDENTS_SHOWN = 5
-HELD_BY_WINDOW = "HeldBySyncWindow"
-"""The plan's reason for a change that a sync window holds."""
 
 
 def deployments(snapshot: Snapshot) -> tuple[Deployment, ...]:
@@ -118,62 +92,26 @@ def deployment(snapshot: Snapshot, name: str) -> Deployment | None:
     return None if each is None else _deployment(snapshot, each)
 
 
-def spec_lines(value: object, indent: str = "") -> Iterator[str]:
-    """Return the lines of a spec as in YAML: its fields in their order, lists in one line."""
-    pairs = value.items() if isinstance(value, dict) else ()
-    for name, own in pairs:
-        if isinstance(own, dict) and own:
-            yield f"{indent}{name}:"
-            yield from spec_lines(own, f"{indent}  ")
-        else:
-            yield f"{indent}{name}: {_written(own)}"
-
-
-def _written(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_written, value))}]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {_written(own)}" for name, own in value.items()) + "}"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "null" if value is None else str(value) or '""'
-
-
 def _deployment(snapshot: Snapshot, each: objects.ModelDeployment) -> Deployment:
     name = each["metadata"]["name"]
-    of = f"modeldeployment/{name}"
     waits = waiting_change(each) is not None
     transports = each["spec"].get("transport", ())
     return Deployment(
         line=serving(snapshot, each),
         groups=tuple(_group(snapshot, name, transports, group) for group in each["status"].get("groups", ())),
-        planned=tuple(entry for entry in snapshot.planned(of) if entry["reason"] != HELD_BY_WINDOW),
-        conditions=tuple(each["status"]["conditions"]),
-        events=tuple(event for event in reversed(snapshot.events) if event["object"] == of)[:EVENTS_SHOWN],
-        incidents=tuple(i for i in reversed(snapshot.incidents) if i["object"] == of)[:INCIDENTS_SHOWN],
-        spec="\n".join(spec_lines(each["spec"])),
-        revision=snapshot.status.get("revision") or "",
-        changed=None if waits else last_change(snapshot, of),
+        details=details(snapshot, each),
+        changed=None if waits else last_change(snapshot, f"modeldeployment/{name}"),
         waits=waits,
-        laid_over=words(each),
     )
 
 
 def _group(snapshot: Snapshot, name: str, transports: Sequence[str], group: objects.Group) -> Group:
     ranks = tuple(_ranks(snapshot, name, group))
     transport, skipped = transport_of(group)
-    failed = group.get("failed")
     loading = group["phase"] == Phase.LOADING
     return Group(
-        replica=group["replica"],
-        epoch=group["epoch"],
-        phase=group["phase"],
-        ready=group["ready"],
+        of=group,
         transport=transport,
-        strategy=group.get("strategy") or "",
-        context=group.get("context"),
-        since=group.get("since"),
-        failed=failed["text"] if failed else "",
         ranks=ranks,
         steps=tuple(_steps(group["phase"], transport)),
         ladder=tuple(_ladder(transports, transport, skipped, group["phase"])) if len(ranks) > 1 else (),

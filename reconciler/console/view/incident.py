@@ -19,7 +19,6 @@ class Story:
     """An incident for people. Times are in seconds after it was seen; None if they have not come yet."""
 
     incident: answers.Incident
-    text: str
     decided: float | None
     """When the first remedy began, or a person was asked."""
     done: float | None
@@ -43,7 +42,6 @@ def _story(incident: answers.Incident) -> Story:
     places = dict.fromkeys((round(100 * entry["after"] / length, 1), entry["kind"]) for entry in entries)
     return Story(
         incident=incident,
-        text=incident["seen"],
         decided=min(begun, default=None),
         done=max(ends, default=None),
         over=None if incident["open"] else incident["seconds"],

@@ -25,7 +25,6 @@ class Machine:
     name: str
     state: str
     text: str
-    ranks: int
     models: tuple[str, ...]
     """Deployments that have a rank on it."""
     memory_bytes: int | None
@@ -83,7 +82,6 @@ def _machine(each: Node, use: answers.NodeUsage, models: tuple[str, ...]) -> Mac
         name=each["metadata"]["name"],
         state=state_of(each),
         text=doing(each, "seen"),
-        ranks=status.get("ranks", 0),
         models=models,
         memory_bytes=total,
         used_bytes=used,

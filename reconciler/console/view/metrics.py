@@ -57,8 +57,6 @@ class Metrics:
     """None before the controller has answered."""
     deployments: tuple[OfDeployment, ...]
     machines: tuple[OfMachine, ...]
-    width: int
-    """Of the machines' plots."""
     more: int
     """Machines and deployments that have no plots here."""
     marks: tuple[Mark, ...]
@@ -70,7 +68,7 @@ def metrics(snapshot: Snapshot, chosen: str) -> Metrics:
     chosen = chosen if chosen in dict(RANGES) else RANGES[0][0]
     answer = snapshot.metrics.get(chosen)
     if answer is None:
-        return Metrics(chosen, None, (), (), 0, 0, ())
+        return Metrics(chosen, None, (), (), 0, ())
     span = span_of(answer)
     deployments = [each["metadata"]["name"] for each in snapshot.deployments]
     nodes = [each["metadata"]["name"] for each in snapshot.nodes]
@@ -80,7 +78,6 @@ def metrics(snapshot: Snapshot, chosen: str) -> Metrics:
         span,
         tuple(_of_deployment(answer, span, name) for name in deployments[:DEPLOYMENTS_MAX]),
         tuple(_of_machine(answer, name) for name in nodes[:MACHINES_MAX]),
-        span.width,
         more,
         tuple(reversed(marks(answer, span)))[:MARKS_MAX],
     )

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reconciler.console.snapshot import Snapshot
-from reconciler.wire import answers, objects
+from reconciler.wire import objects
 
 from .cabling import Picture, picture_of
+from .details import Details, details
 from .machine import Machine, machines, scale
 
-EVENTS_SHOWN = 20
 FACTS = (
     ("model", "Model"),
     ("chip", "Chip"),
@@ -34,9 +34,7 @@ class Node:
     facts: tuple[tuple[str, str], ...]
     ranks: tuple[objects.Rank, ...]
     picture: Picture | None
-    conditions: tuple[objects.Condition, ...]
-    events: tuple[answers.EventEntry, ...]
-    """Newest first."""
+    details: Details
 
 
 def node(snapshot: Snapshot, name: str) -> Node | None:
@@ -45,15 +43,13 @@ def node(snapshot: Snapshot, name: str) -> Node | None:
     if each is None:
         return None
     found = machines(snapshot)
-    events = (event for event in reversed(snapshot.events) if event["object"] == f"node/{name}")
     return Node(
         line=next(line for line in found if line.name == name),
         watts_scale=scale(found),
         facts=tuple(_facts(each)),
         ranks=tuple(rank for rank in snapshot.ranks if rank["node"] == name),
         picture=picture_of(snapshot, name),
-        conditions=tuple(each["status"]["conditions"]),
-        events=tuple(events)[:EVENTS_SHOWN],
+        details=details(snapshot, each),
     )
 
 

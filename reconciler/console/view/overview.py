@@ -43,7 +43,6 @@ class Served:
     nodes: tuple[str, ...]
     transports: tuple[str, ...]
     """Transports of its groups, without the reason why better ones were skipped."""
-    epochs: tuple[int, ...]
     standing: str
     """The operations in force on it; empty for none."""
 
@@ -78,9 +77,6 @@ class Overview:
     more_troubles: int
     latest: tuple[answers.EventEntry, ...]
     """Events, newest first."""
-    endpoint: str
-    revision: str
-    source: str
     remote: Remote | None
 
 
@@ -90,8 +86,6 @@ class Pulse:
 
     state: str
     text: str
-    open_incidents: int
-    revision: str
 
 
 def overview(snapshot: Snapshot) -> Overview:
@@ -110,22 +104,15 @@ def overview(snapshot: Snapshot) -> Overview:
         troubles=wrong[:TROUBLES_SHOWN],
         more_troubles=len(wrong[TROUBLES_SHOWN:]),
         latest=tuple(reversed(snapshot.events[-LATEST_SHOWN:])),
-        endpoint=snapshot.status.get("endpoint") or "",
-        revision=snapshot.status.get("revision") or "",
-        source=snapshot.status.get("source") or "",
         remote=remote_of(snapshot),
     )
 
 
 def pulse(snapshot: Snapshot) -> Pulse:
     served, wrong = _served(snapshot), troubles(snapshot)
-    text = _attention(len(wrong)) if wrong else _headline(snapshot, served)
-    open_incidents = sum(each["open"] for each in snapshot.incidents)
-    return Pulse(_state(served, wrong), text, open_incidents, snapshot.status.get("revision") or "")
-
-
-def _attention(count: int) -> str:
-    return "1 needs attention" if count == 1 else f"{count} need attention"
+    count = len(wrong)
+    attention = "1 needs attention" if count == 1 else f"{count} need attention"
+    return Pulse(_state(served, wrong), attention if wrong else _headline(snapshot, served))
 
 
 def serving(snapshot: Snapshot, each: objects.ModelDeployment) -> Served:
@@ -149,7 +136,6 @@ def serving(snapshot: Snapshot, each: objects.ModelDeployment) -> Served:
         transports=tuple(
             dict.fromkeys(group["transportName"] for group in groups if group.get("transportName"))
         ),
-        epochs=tuple(group["epoch"] for group in groups),
         standing=words(each),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconciler.console.snapshot import Snapshot
-from reconciler.wire import answers
 
 COMMAND = "reconciler source show"
 
@@ -31,21 +30,15 @@ def remote_of(snapshot: Snapshot) -> Remote | None:
     found = snapshot.remote
     if not found.get("url") and not found.get("problem"):
         return None
-    ready, stalled = (_condition(found, type) for type in ("Ready", "Stalled"))
-    problem = str(found.get("problem") or ("" if ready["status"] == "True" else ready["message"]))
-    stuck = bool(found.get("problem")) or stalled["status"] == "True"
+    conditions = found.get("conditions", ())
+    unready = [each["message"] for each in conditions if each["type"] == "Ready" and each["status"] != "True"]
+    problem = found.get("problem") or "".join(unready)
+    stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in conditions)
     return Remote(
         found.get("url") or "the remote repository",
         found.get("branch") or "",
-        "bad" if stuck else "busy" if problem else "ready",
+        "bad" if stalled or found.get("problem") else "busy" if problem else "ready",
         found.get("answeredAt"),
         found.get("awaySince"),
         problem,
     )
-
-
-def _condition(found: answers.SourceState, type: str) -> answers.SourceCondition:
-    unknown = answers.SourceCondition(
-        type=type, status="Unknown", reason="", message="", lastTransitionTime=None
-    )
-    return next((each for each in found.get("conditions", ()) if each["type"] == type), unknown)
