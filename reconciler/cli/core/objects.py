@@ -14,7 +14,7 @@ from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.resources import API_VERSION
 from reconciler.wire.admin import Get
-from reconciler.wire.answers import Usage
+from reconciler.wire.answers import A, Asks, Usage
 from reconciler.wire.objects import Item, ItemList, ListHead
 
 from .app import closest
@@ -147,15 +147,12 @@ def follow(
     Also yields them unchanged every ``tick_seconds``, and from ``deadline`` on (monotonic clock) at once.
     Continues with the next controller if one ends, with a note on standard error; the first one must be running.
     """
-    client, seen, items = Client(path), "", list[Item]()
-    try:
+    seen, items = "", list[Item]()
+    with LastingClient(path, deadline) as client:
         while True:
             held = min(HELD_BACK_SECONDS, tick_seconds or HELD_BACK_SECONDS, _seconds_left(deadline))
-            try:
-                body = client.ask(_request(choice, seen, held if seen else 0.0), held)
-            except Unreachable:
-                client.close()
-                client = reconnect(path, deadline)
+            body = client.ask_again(_request(choice, seen, held if seen else 0.0), held)
+            if body is None:
                 continue
             # Without a revision the controller does not know the objects yet: they are not missing.
             changed = body["version"] != seen and bool(body["revision"])
@@ -165,24 +162,39 @@ def follow(
                 yield items
             elif not _seconds_left(deadline):
                 raise Unreachable("the controller has not read the manifests yet; see: reconciler events")
-    finally:
-        client.close()
 
 
 def _seconds_left(deadline: float | None) -> float:
     return math.inf if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def reconnect(path: Path, deadline: float | None = None) -> Client:
-    """Return a connection to the next controller, once it runs. Raises ``Unreachable`` at the deadline."""
-    click.echo("note: the controller has ended; waiting for the next one ...", err=True)
-    while True:
+class LastingClient(Client):
+    """A connection that goes on to the next controller if one ends, with a note on standard error. The first one must be
+    running. ``deadline``: of ``time.monotonic``, for the wait for the next one."""
+
+    def __init__(self, path: Path, deadline: float | None = None) -> None:
+        super().__init__(path)
+        self._deadline = deadline
+
+    def ask_again(self, message: Asks[A], wait_seconds: float = 0.0) -> A | None:
+        """Return the body of the answer; None if the controller has ended, and another one runs now."""
         try:
-            client = Client(path)
+            return self.ask(message, wait_seconds)
         except Unreachable:
-            if not _seconds_left(deadline):
-                raise
-            time.sleep(AGAIN_SECONDS)
-        else:
-            click.echo("note: a controller is running again", err=True)
-            return client
+            self.reconnect()
+            return None
+
+    def reconnect(self) -> None:
+        """Connect to the next controller, once it runs. Raises ``Unreachable`` at the deadline."""
+        self.close()
+        click.echo("note: the controller has ended; waiting for the next one ...", err=True)
+        while True:
+            try:
+                super().__init__(self._path)
+            except Unreachable:
+                if not _seconds_left(self._deadline):
+                    raise
+                time.sleep(AGAIN_SECONDS)
+            else:
+                click.echo("note: a controller is running again", err=True)
+                return

@@ -12,7 +12,7 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.durations import DURATION, MOMENT
 from reconciler.cli.core.kinds import Chosen
-from reconciler.cli.core.objects import fetch, name_of
+from reconciler.cli.core.objects import LastingClient, fetch, name_of
 from reconciler.cli.core.runs import is_job
 from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.output.form import output_option
@@ -88,28 +88,19 @@ def logs(settings: Settings, /, target: str | None, selector: Selector | None, *
         print_file(settings.home / "logs" / f"{how['process']}.log", wanted, how, Printer(how, False))
         return 0
     if target and is_job(target):
-        return _of_run(settings, target, wanted, how)
+        from .run_logs import RunReading, RunTarget
+
+        run = RunTarget.named(target, how)
+        with LastingClient(settings.socket) as client:
+            return RunReading(client, run, wanted).print(how)
     if how["run"] is not None or how["attempt"] is not None:
         raise click.UsageError("--run and --attempt need a job, such as job/train")
-    from .rank_logs import Reading, Target
+    from .rank_logs import RankReading, Target
 
     chosen = Target.named(target, how) if target else Target.labelled(_selected(settings, selector), how)
-    reading = Reading(settings.socket, chosen, wanted)
-    try:
-        reading.print(how)
-    finally:
-        reading.close()
+    with LastingClient(settings.socket) as client:
+        RankReading(client, chosen, wanted).print(how)
     return 0
-
-
-def _of_run(settings: Settings, target: str, wanted: Wanted, how: dict[str, Any]) -> int:
-    from .run_logs import RunReading, RunTarget
-
-    reading = RunReading(settings.socket, RunTarget.named(target, how), wanted)
-    try:
-        return reading.print(how)
-    finally:
-        reading.close()
 
 
 def _selected(settings: Settings, selector: Selector | None) -> tuple[str, ...]:

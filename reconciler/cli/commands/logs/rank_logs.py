@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.kinds import RANK, kind_named, not_found
-from reconciler.cli.core.objects import note_unobserved, reconnect
+from reconciler.cli.core.objects import LastingClient, note_unobserved
 from reconciler.errors import Refused, Unreachable, few_names
 from reconciler.wire import answers
 from reconciler.wire.admin import Get, ReadRankLog
@@ -142,20 +141,26 @@ class Source:
         return body
 
 
-class Reading:
-    """Reads the logs of a target, once or as they grow."""
+class LogReading:
+    """Reads the logs of ranks, once or as they grow."""
 
-    def __init__(self, path: Path, target: Target, wanted: Wanted) -> None:
-        self._path = path
-        self._target = target
+    def __init__(self, client: LastingClient, wanted: Wanted) -> None:
+        self._client = client
         self._wanted = wanted
-        self._client = Client(path)
         self._sources: dict[str, Source] = {}
-        self._done: set[str] = set()
         self._merge = Merge()
 
-    def close(self) -> None:
-        self._client.close()
+    def _ends(self) -> list[list[Line]]:
+        return [source.end() for source in self._sources.values()]
+
+
+class RankReading(LogReading):
+    """Reads the logs of the ranks of a target."""
+
+    def __init__(self, client: LastingClient, target: Target, wanted: Wanted) -> None:
+        super().__init__(client, wanted)
+        self._target = target
+        self._done: set[str] = set()
 
     def print(self, how: dict[str, Any]) -> None:
         """Print the existing lines; with ``follow`` continue until Ctrl-C. Raises ``Refused``."""
@@ -170,7 +175,7 @@ class Reading:
         self._take(chosen)
         backlog = [source.backlog(self._client, self._wanted) for source in self._sources.values()]
         if not how["follow"]:
-            backlog += [source.end() for source in self._sources.values()]
+            backlog += self._ends()
         show.nodes.update({str(source.id): source.node for source in self._sources.values()})
         show(self._merge.merged(backlog))
         while how["follow"] and (self._sources or self._target.id is None):
@@ -183,8 +188,7 @@ class Reading:
             found = [self._grown(name, rows) for name in list(self._sources)]
             self._take(self._chosen(rows))
         except Unreachable:
-            self._client.close()
-            self._client = reconnect(self._path)
+            self._client.reconnect()
             return
         show.nodes.update({str(source.id): source.node for source in self._sources.values()})
         show(self._merge.merged(found))

@@ -5,20 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
-from reconciler.cli.core.client import Client
-from reconciler.cli.core.objects import reconnect
+from reconciler.cli.core.objects import LastingClient
 from reconciler.cli.core.runs import attempt_of, job_named, job_of, rank_of, run_of
 from reconciler.errors import Refused, Unreachable
 from reconciler.wire.objects import Attempt, Job, JobState, Run
 
-from .merge import Line, Merge, Wanted
+from .merge import Line, Wanted
 from .printer import Printer
-from .rank_logs import FOLLOW_SECONDS, Source
+from .rank_logs import FOLLOW_SECONDS, LogReading, Source
 
 COMPLETED = "Completed"
 """The end of an attempt that went well."""
@@ -43,22 +41,15 @@ class RunTarget:
         return cls(job_named(text), how["run"], how["attempt"], how["rank"])
 
 
-class RunReading:
+class RunReading(LogReading):
     """Reads the logs of a run, once or until it has ended."""
 
-    def __init__(self, path: Path, target: RunTarget, wanted: Wanted) -> None:
-        self._path = path
+    def __init__(self, client: LastingClient, target: RunTarget, wanted: Wanted) -> None:
+        super().__init__(client, wanted)
         self._target = target
-        self._wanted = wanted
-        self._client = Client(path)
-        self._sources: dict[str, Source] = {}
         self._attempts: set[int] = set()
         """The numbers of the attempts whose ranks are read."""
         self._run: int | None = target.run
-        self._merge = Merge()
-
-    def close(self) -> None:
-        self._client.close()
 
     def print(self, how: dict[str, Any]) -> int:
         """Print the lines, with ``follow`` until the run has ended. Return the exit status of the command: with ``follow``, 1
@@ -74,7 +65,7 @@ class RunReading:
         show = Printer(how, several)
         lines = self._take(run, attempt, show, strict=not how["follow"])
         if not how["follow"]:
-            lines += [source.end() for source in self._sources.values()]
+            lines += self._ends()
         show(self._merge.merged(lines))
         while how["follow"] and not self._over(run, attempt):
             time.sleep(FOLLOW_SECONDS)
@@ -83,14 +74,13 @@ class RunReading:
                 lines = list(self._grown())
                 lines += self._take(run, attempt, show)
             except Unreachable:
-                self._client.close()
-                self._client = reconnect(self._path)
+                self._client.reconnect()
                 continue
             show(self._merge.merged(lines))
         if not how["follow"]:
             self._note_silence(run, attempt, lines)
             return 0
-        show(self._merge.merged([*self._grown(), *(source.end() for source in self._sources.values())]))
+        show(self._merge.merged([*self._grown(), *self._ends()]))
         return self._status(run, attempt)
 
     def _note_silence(self, run: Run, attempt: Attempt | None, lines: list[list[Line]]) -> None:

@@ -11,7 +11,7 @@ import click
 from reconciler.cli.commands.write.approve import warn_if_held
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings, fail
-from reconciler.cli.core.client import Client
+from reconciler.cli.core.client import Client, ask
 from reconciler.cli.core.kinds import RANK
 from reconciler.cli.core.objects import as_list, chosen_by, fetch, key_of, name_of
 from reconciler.cli.core.runs import rank_of
@@ -65,8 +65,7 @@ def describe(
     """
     number = None if what[0].isdigit() else incidents.identified(what)
     if number is not None:
-        with Client(settings.socket) as client:
-            incidents.print_incident(client.ask(ListIncidents(id=number))["items"], number, output)
+        incidents.print_incident(ask(settings.socket, ListIncidents(id=number))["items"], number, output)
         return
     chosen = chosen_by(settings.socket, what)
     ranks = [choice for choice in chosen if choice.kind == RANK]

@@ -10,16 +10,15 @@ from typing import Any
 import click
 
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.client import Client
+from reconciler.cli.core.client import ask
 from reconciler.cli.core.durations import DURATION
 from reconciler.cli.core.kinds import is_kind, object_named
-from reconciler.cli.core.objects import reconnect
+from reconciler.cli.core.objects import LastingClient
 from reconciler.cli.output.colour import Cell, painted
 from reconciler.cli.output.form import output_option, print_body, print_line
 from reconciler.cli.output.parsed import Parsed
 from reconciler.cli.output.table_layout import age, fold, folded_table, terminal_width
 from reconciler.cli.output.typed import typed
-from reconciler.errors import Unreachable
 from reconciler.wire import answers
 from reconciler.wire.admin import ListEvents
 
@@ -68,24 +67,17 @@ def events(settings: Settings, /, watch: bool, output: str | None, **how: Any) -
       reconciler events --types=Warning --since 1h
     """
     request = _request(how)
-    client = Client(settings.socket)
-    try:
-        body = client.ask(request)
-        if not watch:
-            _print(body, output)
-            return
+    if not watch:
+        _print(ask(settings.socket, request), output)
+        return
+    with LastingClient(settings.socket) as client:
         while True:
+            body = client.ask_again(request, request.wait_seconds)
+            if body is None:
+                continue
             for event in body["items"]:
                 print_line(event, output) if output else click.echo(typed(event_line(event)))
             request = replace(request, after=body["last"], wait_seconds=WAIT_SECONDS)
-            try:
-                body = client.ask(request, WAIT_SECONDS)
-            except Unreachable:
-                client.close()
-                client = reconnect(settings.socket)
-                body = {"items": [], "last": request.after}
-    finally:
-        client.close()
 
 
 def _request(how: dict[str, Any]) -> ListEvents:

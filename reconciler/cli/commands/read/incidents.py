@@ -11,10 +11,10 @@ import click
 
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.client import Client
+from reconciler.cli.core.client import ask
 from reconciler.cli.core.durations import DURATION
 from reconciler.cli.core.kinds import object_named
-from reconciler.cli.core.objects import reconnect
+from reconciler.cli.core.objects import LastingClient
 from reconciler.cli.output.colour import Cell
 from reconciler.cli.output.form import print_body, print_line
 from reconciler.cli.output.table_layout import (
@@ -28,7 +28,7 @@ from reconciler.cli.output.table_layout import (
     terminal_width,
 )
 from reconciler.cli.output.typed import typed
-from reconciler.errors import Refused, Unreachable, few_names
+from reconciler.errors import Refused, few_names
 from reconciler.wire import answers
 from reconciler.wire.admin import ListIncidents, ShowPlan
 
@@ -77,8 +77,7 @@ def incidents(
     if watch:
         _watch(settings, request, output)
         return
-    with Client(settings.socket) as client:
-        items = client.ask(request)["items"]
+    items = ask(settings.socket, request)["items"]
     if number is not None:
         print_incident(items, number, output)
     elif output in ("json", "yaml"):
@@ -93,8 +92,7 @@ def incidents(
 
 def _say_what_is_refused(settings: Settings) -> None:
     """If deployments cannot be served now, say that no incident does not mean that all is well."""
-    with Client(settings.socket) as client:
-        refused = client.ask(ShowPlan(last=True))["refused"]
+    refused = ask(settings.socket, ShowPlan(last=True))["refused"]
     names = sorted({each["object"] for each in refused if each["object"].startswith("modeldeployment/")})
     if names:
         text = f"note: no fault is known, but {few_names(names)} cannot be served as things are; see: reconciler doctor"
@@ -136,15 +134,13 @@ def print_incident(items: Sequence[answers.Incident], number: int, output: str |
 def _watch(settings: Settings, request: ListIncidents, output: str | None) -> None:
     """Print the incidents, and each again when it changes, even if the controller restarts meanwhile."""
     shown: dict[int, answers.Incident] = {}
-    client, first, seen = Client(settings.socket), True, ""
-    try:
+    first, seen = True, ""
+    with LastingClient(settings.socket) as client:
         while True:
             wait = WAIT_SECONDS if seen else 0.0
-            try:
-                body = client.ask(replace(request, seen=seen, wait_seconds=wait), wait)
-            except Unreachable:
-                client.close()
-                client, seen = reconnect(settings.socket), ""
+            body = client.ask_again(replace(request, seen=seen, wait_seconds=wait), wait)
+            if body is None:
+                seen = ""
                 continue
             seen = body["version"]
             changed = [
@@ -159,8 +155,6 @@ def _watch(settings: Settings, request: ListIncidents, output: str | None) -> No
             elif changed:
                 _echo(changed, output, headers=first)
                 first = False
-    finally:
-        client.close()
 
 
 def _without_counters(item: answers.Incident | None) -> Mapping[str, Any] | None:
