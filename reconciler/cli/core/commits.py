@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reconciler.cli.output.form import print_body
+from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, Refused, Unreachable, few_names
 from reconciler.source.operating.change import titled
@@ -31,12 +31,7 @@ REMOVED_SHOWN = 10
 """Most objects to name in a line about a revision's removals; `-o json` has all."""
 HELD = "cluster/main"
 """The object of entries that concern all manifests together."""
-OUTPUT = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(("json", "yaml", "name")),
-    help="Print in this format instead of lines.",
-)
+OUTPUT = output_option("name", instead_of="lines")
 DRY_RUN = click.option(
     "--dry-run",
     type=click.Choice(("none", "client", "server")),

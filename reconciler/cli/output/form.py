@@ -16,14 +16,20 @@ from .jsonpath import BadTemplate, Path, Template, parse_path, parse_template
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def output_option(*formats: str) -> Callable[[F], F]:
+def output_option(*formats: str, instead_of: str = "text") -> Callable[[F], F]:
     """Add `-o json|yaml`, and the further formats of a command."""
     return click.option(
         "-o",
         "--output",
         type=click.Choice(("json", "yaml", *formats)),
-        help="Print in this format instead of text.",
+        help=f"Print in this format instead of {instead_of}.",
     )
+
+
+def limit_option(items: str, default: int, most: int) -> Callable[[F], F]:
+    """Add `--limit` of a list, which shows its newest items."""
+    text, range = f"Show the newest N {items}.", click.IntRange(1, most)
+    return click.option("--limit", type=range, default=default, show_default=True, help=text)
 
 
 def print_body(body: Any, output: str | None, lines: Iterable[str] = ()) -> None:

@@ -1,8 +1,9 @@
-"""The type of options whose value a function makes of text."""
+"""The types of options."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -10,6 +11,11 @@ import click
 from reconciler.errors import Invalid
 
 T = TypeVar("T")
+
+PATH = click.Path(path_type=Path)
+THERE = click.Path(path_type=Path, exists=True)
+"""A file or folder that exists."""
+FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 class Parsed(click.ParamType[T]):
@@ -27,3 +33,8 @@ class Parsed(click.ParamType[T]):
             return self._read(value)
         except (ValueError, Invalid) as error:
             self.fail(str(error), param, ctx)
+
+
+def number_option(*names: str, help: str, least: int = 1) -> Callable[[Any], Any]:
+    """Return an option with a number N."""
+    return click.option(*names, type=click.IntRange(least), metavar="N", help=help)

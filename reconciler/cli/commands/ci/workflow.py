@@ -14,6 +14,7 @@ import click
 
 from reconciler import __version__
 from reconciler.cli.core.app import SuggestingGroup
+from reconciler.cli.output.parsed import FOLDER
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Conflict, Invalid
 
@@ -161,7 +162,7 @@ def _root(folder: Path) -> Path:
 
 
 @ci.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", type=FOLDER)
 @click.option("--print", "shown", is_flag=True, help="Print the comment, and write nothing.")
 def comment(folder: Path, shown: bool) -> None:
     """Write the comment of a pull request, or replace it, from the files of a review in a folder.

@@ -15,11 +15,15 @@ import tarfile
 import tempfile
 import zlib
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+import click
+
 from reconciler import __version__
-from reconciler.errors import Invalid
+from reconciler.cli.output.parsed import PATH
+from reconciler.errors import Conflict, Invalid
 
 VERSION = 1
 CONTENTS = "contents.json"
@@ -27,6 +31,13 @@ CONTENTS_BYTES_MAX = 64 * 1024
 STORE, BUNDLE, SOURCE = "store.db", "cluster.bundle", "source.yaml"
 NAMES = (STORE, BUNDLE, SOURCE)
 """Files that may be in a backup; the store always is."""
+target_option = click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    default=Path(),
+    help="File to write, or a folder for one with a name of its own.  [default: this folder]",
+)
 _KIND = "reconciler backup"
 _CHUNK_BYTES = 1024 * 1024
 
@@ -51,6 +62,14 @@ class Contents:
             "revision": self.revision,
             "files": files,
         }
+
+
+def new_target(output: Path, name: str, now: datetime) -> Path:
+    """Return the file to write: ``output``, or in a folder one with ``name`` and the time. Raises ``Conflict`` if it exists."""
+    target = output / f"{name}-{now:%Y%m%dT%H%M%SZ}.tar.gz" if output.is_dir() else output
+    if target.exists():
+        raise Conflict(f"{target} exists; choose another name")
+    return target
 
 
 def write(target: Path, folder: Path, at: str, revision: str | None) -> Contents:

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.core.app import Settings
+from reconciler.cli.output.parsed import PATH
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Conflict, Invalid
 
@@ -19,13 +20,7 @@ from . import archive
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    help="File to write, or folder to write it into.  [default: this folder]",
-)
+@archive.target_option
 @click.pass_obj
 def backup(settings: Settings, output: Path) -> None:
     """Write the cluster repository, the store and the settings of its remote into one file.
@@ -47,9 +42,7 @@ def backup(settings: Settings, output: Path) -> None:
             f"there is no cluster in {settings.home}, so nothing to back up; for another home use --home"
         )
     now = datetime.now(UTC)
-    target = output / f"reconciler-{now:%Y%m%dT%H%M%SZ}.tar.gz" if output.is_dir() else output
-    if target.exists():
-        raise Conflict(f"{target} exists; choose another name")
+    target = archive.new_target(output, "reconciler", now)
     # Next to the target, because the home's disk may be full.
     with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.absolute().parent) as made:
         folder = Path(made)
@@ -66,7 +59,7 @@ def backup(settings: Settings, output: Path) -> None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option(
     "--force", is_flag=True, help="Replace the existing cluster; it is kept aside until the next restore."
 )

@@ -17,6 +17,7 @@ from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.parsed import PATH
 from reconciler.cli.output.streams import shown
 from reconciler.errors import Invalid, Refused
 from reconciler.secret_files import one_line, read_secret
@@ -34,9 +35,7 @@ PROMPT = "> "
 @click.option("--system", metavar="TEXT", help="Instructions for the model, before everything else.")
 @click.option("--gateway", metavar="NAME", help="The Gateway to ask, if there are several.")
 @click.option(
-    "--key-file",
-    type=click.Path(path_type=Path),
-    help=f"File with the API key, if the gateway asks for one; else {KEY_VARIABLE}.",
+    "--key-file", type=PATH, help=f"File with the API key, if the gateway asks for one; else {KEY_VARIABLE}."
 )
 @output_option()
 @click.pass_obj

@@ -7,12 +7,11 @@ from pathlib import Path
 import click
 
 from reconciler.cli.core.app import Settings
+from reconciler.cli.output.parsed import PATH
 
 
 @click.command(hidden=True)
-@click.option(
-    "--watch", type=click.Path(path_type=Path), help="Read manifests from this folder instead of git."
-)
+@click.option("--watch", type=PATH, help="Read manifests from this folder instead of git.")
 @click.pass_obj
 def controller(settings: Settings, watch: Path | None) -> int:
     """Run the controller."""

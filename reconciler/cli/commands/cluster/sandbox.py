@@ -21,6 +21,7 @@ import click
 from reconciler.cli.core.app import Settings, SuggestingGroup
 from reconciler.cli.core.shipped import SHIPPED
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.parsed import PATH
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Conflict, Invalid, Unreachable
 from reconciler.sandbox.commands import COMMANDS
@@ -81,7 +82,7 @@ def sandbox() -> None:
 )
 @click.option(
     "--models",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Link the model folders in this folder into each machine; by default the tiny model.",
 )
 @click.option("--addressed", is_flag=True, help="Set up the network of the cables first.")

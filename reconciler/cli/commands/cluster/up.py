@@ -21,6 +21,7 @@ from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
 from reconciler.cli.core.client import ABSENT, LOCK_NAME, Client
 from reconciler.cli.core.commits import prepare
 from reconciler.cli.core.given import load_paths
+from reconciler.cli.output.parsed import PATH
 from reconciler.cli.output.screen import Screen
 from reconciler.errors import Conflict, Invalid, Unreachable
 from reconciler.services.hearing import ANSWER_SECONDS, Hearing, Question, Said, ask_http, record
@@ -67,14 +68,8 @@ no_console_option = click.option("--no-console", is_flag=True, help="Start no co
 
 @click.command()
 @click.option("-f", "--filename", "paths", multiple=True, help="Manifests for an empty cluster repository.")
-@click.option(
-    "--watch",
-    type=click.Path(path_type=Path),
-    help="Read manifests from this folder instead of git, to try them.",
-)
-@click.option(
-    "--models", type=click.Path(path_type=Path), help="Copy missing model folders from this folder."
-)
+@click.option("--watch", type=PATH, help="Read manifests from this folder instead of git, to try them.")
+@click.option("--models", type=PATH, help="Copy missing model folders from this folder.")
 @click.option("--any-port", is_flag=True, help="Use the next free port if the endpoint's is taken.")
 @no_console_option
 @once_option

@@ -14,6 +14,7 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.confirm import agreed
 from reconciler.cli.core.environment import own_requirement, requirement_of
+from reconciler.cli.output.parsed import THERE
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Invalid, Refused
 
@@ -34,10 +35,7 @@ USER_OPTION = click.option(
 @click.command()
 @USER_OPTION
 @click.option(
-    "--from",
-    "source",
-    type=click.Path(path_type=Path, exists=True),
-    help="Install this wheel or clone, instead of this command's own source.",
+    "--from", "source", type=THERE, help="Install this wheel or clone, instead of this command's own source."
 )
 @click.option("--index-url", metavar="URL", help="Take everything from this index.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")

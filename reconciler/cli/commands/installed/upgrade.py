@@ -13,6 +13,7 @@ import click
 from reconciler.cli.commands.cluster import archive
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.environment import own_requirement, requirement_at, requirement_of
+from reconciler.cli.output.parsed import THERE
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused
 
@@ -26,9 +27,7 @@ RESTORE_SECONDS = 120.0
 
 @click.command()
 @click.argument("version", required=False)
-@click.option(
-    "--from", "source", type=click.Path(path_type=Path, exists=True), help="Take this wheel or clone."
-)
+@click.option("--from", "source", type=THERE, help="Take this wheel or clone.")
 @click.option("--index-url", metavar="URL", help="Take everything from this index.")
 @click.pass_obj
 def upgrade(settings: Settings, version: str | None, source: Path | None, index_url: str | None) -> None:

@@ -16,6 +16,7 @@ from reconciler.cli.core.objects import LastingClient, fetch, name_of
 from reconciler.cli.core.runs import is_job
 from reconciler.cli.core.selectors import Selector, selector_option
 from reconciler.cli.output.form import output_option
+from reconciler.cli.output.parsed import number_option
 from reconciler.errors import Invalid, Refused, listing
 
 from .merge import BEFORE_EVERYTHING, Wanted
@@ -27,17 +28,10 @@ DEPLOYMENT = "ModelDeployment"
 @click.command()
 @click.argument("target", required=False, shell_complete=complete.with_logs)
 @selector_option
-@click.option("--replica", type=click.IntRange(0), metavar="N", help="Show this replica only.")
-@click.option("--rank", type=click.IntRange(0), metavar="N", help="Show this rank of each replica only.")
-@click.option(
-    "--run", type=click.IntRange(1), metavar="N", help="Show this run of a job; by default the newest."
-)
-@click.option(
-    "--attempt",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Show this attempt of the run; by default the newest.",
-)
+@number_option("--replica", least=0, help="Show this replica only.")
+@number_option("--rank", least=0, help="Show this rank of each replica only.")
+@number_option("--run", help="Show this run of a job; by default the newest.")
+@number_option("--attempt", help="Show this attempt of the run; by default the newest.")
 @click.option("-p", "--previous", is_flag=True, help="Show the group before the current one.")
 @click.option(
     "-f", "--follow", is_flag=True, help="Keep printing new lines, including those of later groups."

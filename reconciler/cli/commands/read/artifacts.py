@@ -17,6 +17,7 @@ from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.runs import job_named, job_of, run_of
 from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.parsed import FOLDER, number_option
 from reconciler.cli.output.screen import quiet_screen
 from reconciler.cli.output.streams import shown
 from reconciler.cli.output.table_layout import size, table
@@ -40,19 +41,10 @@ class _File:
 
 @click.command()
 @click.argument("job", shell_complete=complete.jobs)
+@number_option("--run", help="Those of this run; by default the newest that has any.")
+@number_option("--rank", least=0, help="Those of this rank only.")
 @click.option(
-    "--run",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Those of this run; by default the newest that has any.",
-)
-@click.option("--rank", type=click.IntRange(0), metavar="N", help="Those of this rank only.")
-@click.option(
-    "--to",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Copy them to DIR/RANK/, or with --rank to DIR.",
+    "--to", "folder", type=FOLDER, metavar="DIR", help="Copy them to DIR/RANK/, or with --rank to DIR."
 )
 @click.option("--force", is_flag=True, help="With --to, replace files that are there.")
 @click.option("--cat", metavar="PATH", help="Print this file.")

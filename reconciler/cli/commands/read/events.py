@@ -15,7 +15,7 @@ from reconciler.cli.core.durations import DURATION
 from reconciler.cli.core.kinds import is_kind, object_named
 from reconciler.cli.core.objects import LastingClient
 from reconciler.cli.output.colour import Cell, painted
-from reconciler.cli.output.form import output_option, print_body, print_line
+from reconciler.cli.output.form import limit_option, output_option, print_body, print_line
 from reconciler.cli.output.parsed import Parsed
 from reconciler.cli.output.table_layout import age, fold, folded_table, terminal_width
 from reconciler.cli.output.typed import typed
@@ -48,13 +48,7 @@ def _parse_types(text: str) -> tuple[str, ...]:
     help="Show events of these types only.",
 )
 @click.option("--since", type=DURATION, metavar="5m", help="Show events of this last period only.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=1000,
-    show_default=True,
-    help="Show the newest N events.",
-)
+@limit_option("events", default=1000, most=10_000)
 @output_option()
 @click.pass_obj
 def events(settings: Settings, /, watch: bool, output: str | None, **how: Any) -> None:

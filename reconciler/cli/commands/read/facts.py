@@ -14,6 +14,7 @@ import click
 
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import ask
+from reconciler.cli.output.parsed import PATH
 from reconciler.errors import Invalid
 from reconciler.wire import answers
 from reconciler.wire.admin import ShowFacts
@@ -33,9 +34,7 @@ def facts() -> None:
 
 
 @facts.command()
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="File to write.  [default: standard output]"
-)
+@click.option("-o", "--output", type=PATH, help="File to write.  [default: standard output]")
 @click.pass_obj
 def export(settings: Settings, output: Path | None) -> None:
     """Write what plans depend on: machines, cables, weights, groups.

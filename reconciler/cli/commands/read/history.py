@@ -9,7 +9,7 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.output.colour import Cell, Colour, painted
-from reconciler.cli.output.form import output_option, print_body
+from reconciler.cli.output.form import limit_option, output_option, print_body
 from reconciler.cli.output.table_layout import age, folded_table, plain
 from reconciler.cli.output.typed import typed
 from reconciler.errors import Refused, few_names
@@ -24,13 +24,7 @@ MARKS: dict[str, Colour] = {"+": "green", "-": "red"}
 
 @click.command()
 @click.argument("revision", required=False)
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 500),
-    default=50,
-    show_default=True,
-    help="Show the newest N commits.",
-)
+@limit_option("commits", default=50, most=500)
 @output_option()
 @click.pass_obj
 def history(settings: Settings, /, revision: str | None, limit: int, output: str | None) -> None:

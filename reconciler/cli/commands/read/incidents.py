@@ -16,7 +16,7 @@ from reconciler.cli.core.durations import DURATION
 from reconciler.cli.core.kinds import object_named
 from reconciler.cli.core.objects import LastingClient
 from reconciler.cli.output.colour import Cell
-from reconciler.cli.output.form import print_body, print_line
+from reconciler.cli.output.form import limit_option, output_option, print_body, print_line
 from reconciler.cli.output.table_layout import (
     age,
     duration,
@@ -45,20 +45,9 @@ TIME_OF_DAY = slice(11, 19)
 @click.option(
     "--since", type=DURATION, metavar="24h", help="Show incidents that were open in this last period only."
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=100,
-    show_default=True,
-    help="Show the newest N incidents.",
-)
+@limit_option("incidents", default=100, most=1000)
 @click.option("-w", "--watch", is_flag=True, help="Keep printing changes until Ctrl-C.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(("json", "yaml", "name", "wide")),
-    help="Print in this format instead of a table.",
-)
+@output_option("name", "wide", instead_of="a table")
 @click.pass_obj
 def incidents(
     settings: Settings, /, what: tuple[str, ...], watch: bool, output: str | None, **how: Any

@@ -9,6 +9,7 @@ import click
 from reconciler.cli.core import complete
 from reconciler.cli.core.kinds import RANK, kind_named
 from reconciler.cli.core.shipped import ANY_KIND, schema_of
+from reconciler.cli.output.parsed import FOLDER
 from reconciler.errors import Refused
 
 
@@ -17,7 +18,7 @@ from reconciler.errors import Refused
 @click.option(
     "--write",
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Write the schemas of all kinds into this folder instead, one file for each.",
 )
 def schema(kind: str | None, folder: Path | None) -> None:

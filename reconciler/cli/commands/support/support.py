@@ -20,13 +20,14 @@ from typing import Any
 import click
 
 from reconciler import __version__
+from reconciler.cli.commands.cluster.archive import new_target, target_option
 from reconciler.cli.commands.machines.doctor import examined
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.client import Client
 from reconciler.cli.core.commits import present
 from reconciler.cli.output.screen import Screen, quiet_screen
 from reconciler.cli.output.table_layout import size
-from reconciler.errors import Conflict, Invalid, ReconcilerError, Unreachable
+from reconciler.errors import Invalid, ReconcilerError, Unreachable
 from reconciler.secret_files import find_secret, read_secret
 from reconciler.wire.admin import (
     Get,
@@ -76,13 +77,7 @@ class Part:
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    help="File to write, or a folder for one with a name of its own.  [default: this folder]",
-)
+@target_option
 @click.option(
     "--doctor/--no-doctor",
     "ask_machines",
@@ -103,9 +98,7 @@ def support(settings: Settings, output: Path, ask_machines: bool) -> None:
       reconciler support -o /tmp/studio.tar.gz --no-doctor
     """
     now = datetime.now(UTC)
-    target = output / f"reconciler-support-{now:%Y%m%dT%H%M%SZ}.tar.gz" if output.is_dir() else output
-    if target.exists():
-        raise Conflict(f"{target} exists; choose another name")
+    target = new_target(output, "reconciler-support", now)
     screen = quiet_screen()
     found = []
     for part in _parts(settings, ask_machines, screen):

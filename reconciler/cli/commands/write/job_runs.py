@@ -14,6 +14,7 @@ from reconciler.cli.core.operations import HowLong, operate, operation_options
 from reconciler.cli.core.runs import JOB, job_of, run_of
 from reconciler.cli.core.targets import Key, Targets, labels_of, target_options
 from reconciler.cli.core.waiting import finish
+from reconciler.cli.output.parsed import number_option
 from reconciler.errors import Refused
 from reconciler.source.operating import verbs
 from reconciler.source.operating.change import Change, Now
@@ -22,9 +23,7 @@ from reconciler.wire.objects import JobState
 
 @click.command(cls=WritingCommand)
 @target_options
-@click.option(
-    "--run", "number", type=click.IntRange(1), metavar="N", help="End this run; by default the newest."
-)
+@number_option("--run", "number", help="End this run; by default the newest.")
 @operation_options(ends=False)
 @click.pass_obj
 def cancel(settings: Settings, targets: Targets, how: HowLong, number: int | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from reconciler.cli.core.kinds import full_name
 from reconciler.cli.core.targets import document_of, labels_of
 from reconciler.cli.core.waiting import finish, until_read
 from reconciler.cli.output.form import print_body
-from reconciler.cli.output.parsed import Parsed
+from reconciler.cli.output.parsed import Parsed, number_option
 from reconciler.errors import Refused
 from reconciler.wire.keys import RANDOM_BYTES, hash_of, secret_of
 
@@ -61,19 +60,15 @@ def key() -> None:
     """
 
 
-def _limit(name: str, text: str) -> Callable[[Any], Any]:
-    return click.option(f"--{name.replace('_', '-')}", type=click.IntRange(1), metavar="N", help=text)
-
-
 @key.command(cls=WritingCommand)
 @click.argument("name")
 @click.option(
     "--models", metavar="NAME,...", default="", help="Deployments that the key may use. By default all."
 )
-@_limit("requests_per_minute", "Requests that may start in any minute.")
-@_limit("tokens_per_minute", "Tokens in any minute, prompts and answers together.")
-@_limit("tokens_per_day", "Tokens a day (UTC), prompts and answers together.")
-@_limit("parallel_requests", "Requests that may be open at the same time.")
+@number_option("--requests-per-minute", help="Requests that may start in any minute.")
+@number_option("--tokens-per-minute", help="Tokens in any minute, prompts and answers together.")
+@number_option("--tokens-per-day", help="Tokens a day (UTC), prompts and answers together.")
+@number_option("--parallel-requests", help="Requests that may be open at the same time.")
 @click.option(
     "--expires", type=END, metavar="TIME", help="End of the key: 30d, or a time such as 2027-01-31."
 )
