@@ -52,6 +52,16 @@ def install_command(packages: Sequence[str], prefix: Path | None = None) -> str:
     return f"{python} -m pip install {shown}"
 
 
+OWN_COMMAND = (sys.executable, "-P", "-m", "reconciler")
+"""This command. -P: files in the current folder must not be imported as the reconciler's own modules."""
+
+
+def own_environment(home: Path, *first: str) -> dict[str, str]:
+    """Return the variables for this command in a process of its own. ``first``: folders to search for modules before others."""
+    paths = (*first, str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH"))
+    return {**os.environ, "RECONCILER_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 # --- the product itself ----------------------------------------------------------------------------
 
 INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_NO_INDEX", "UV_OFFLINE")

@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from reconciler.cli.output.kind_columns import state
 from reconciler.errors import Invalid, Refused, Unreachable
 from reconciler.source.yaml.plain import as_yaml
@@ -50,7 +52,7 @@ class Step:
     said: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
-        return {_camel(name): value for name, value in asdict(self).items()}
+        return {to_camel(name): value for name, value in asdict(self).items()}
 
 
 @dataclass
@@ -260,8 +262,3 @@ class Course:
 
     def _rest(self, seconds: float) -> None:
         time.sleep(max(0.0, min(seconds, self.deadline - time.monotonic())))
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.cli.core.client import ask
+from reconciler.cli.core.environment import OWN_COMMAND, own_environment
 from reconciler.errors import Invalid, Unreachable
 from reconciler.wire.answers import A, Asks
 
@@ -130,17 +129,12 @@ class Home:
 
     @property
     def _command(self) -> tuple[str, ...]:
-        # -P: files in the current folder must not be imported as the reconciler's own modules.
-        return (sys.executable, "-P", "-m", "reconciler", "--home", str(self.home))
+        return (*OWN_COMMAND, "--home", str(self.home))
 
     @property
     def _environ(self) -> dict[str, str]:
-        package = str(Path(__file__).parents[4])
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        paths = os.pathsep.join(
-            filter(None, (str(self.home / "sandbox" / "controller"), package, os.environ.get("PYTHONPATH")))
-        )
-        return {**inherited, **IDENTITY, "PYTHONPATH": paths, "RECONCILER_HOME": str(self.home)}
+        variables = own_environment(self.home, str(self.home / "sandbox" / "controller"))
+        return {name: value for name, value in variables.items() if not name.startswith("GIT_")} | IDENTITY
 
     def _out(self, command: Sequence[str], both: bool = False) -> str:
         try:

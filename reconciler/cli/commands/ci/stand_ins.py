@@ -73,7 +73,9 @@ def stand_ins(documents: Sequence[Document], accesses: Mapping[str, Document]) -
         if kind in LEFT_OUT:
             made.note(f"the rehearsal {LEFT_OUT[kind]}: no {kind}")
             continue
-        stand_in = _STAND_INS.get(kind, _same)(made, {**document, "spec": dict(document["spec"])})
+        stand_in = {**document, "spec": dict(document["spec"])}
+        if kind in _STAND_INS:
+            _STAND_INS[kind](made, stand_in)
         if kind == "Node" and (access := accesses.get(stand_in["metadata"]["name"])):
             kept = {name: value for name, value in stand_in["spec"].items() if name not in ACCESS}
             stand_in["spec"] = {**kept, **access}
@@ -91,31 +93,25 @@ def stand_ins(documents: Sequence[Document], accesses: Mapping[str, Document]) -
     return made
 
 
-def _same(made: StandIns, document: Document) -> Document:
-    return document
-
-
-def _node(made: StandIns, document: Document) -> Document:
+def _node(made: StandIns, document: Document) -> None:
     document["spec"]["repair"] = {**document["spec"].get("repair", {}), "network": True}
-    return document
 
 
-def _model(made: StandIns, document: Document) -> Document:
+def _model(made: StandIns, document: Document) -> None:
     source = document["spec"]["source"]
     name = document["metadata"]["name"]
     made.note("every model is the tiny model: figures of memory are not those of your weights")
     # Other weights are in another folder, so that a change of them restarts the groups that serve them.
     digest = hashlib.sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()[:8]
     document["spec"] = {"source": {"path": f"{name}-{digest}"}}
-    return document
 
 
-def _deployment(made: StandIns, document: Document) -> Document:
+def _deployment(made: StandIns, document: Document) -> None:
     name, spec = document["metadata"]["name"], document["spec"]
     parallelism = dict(spec.get("parallelism", {}))
     nodes = parallelism.get("nodes", 1)
     bounds = {"min": nodes, "max": nodes} if isinstance(nodes, int) else dict(nodes)
-    fitting = {which: _split(count) for which, count in bounds.items()}
+    fitting = {which: next(each for each in SPLITS if each <= count) for which, count in bounds.items()}
     if fitting != bounds:
         made.note(
             f"{name} is split over {_shown(fitting)} nodes, not {_shown(bounds)}: the tiny model allows no more"
@@ -125,11 +121,6 @@ def _deployment(made: StandIns, document: Document) -> Document:
         parallelism["strategy"] = "tensor"
     parallelism["nodes"] = fitting
     spec |= {"parallelism": parallelism, "growth": GROWTH}
-    return document
-
-
-def _split(count: int) -> int:
-    return next(each for each in SPLITS if each <= count)
 
 
 def _shown(bounds: Mapping[str, int]) -> str:
@@ -137,16 +128,15 @@ def _shown(bounds: Mapping[str, int]) -> str:
     return str(most) if least == most else f"{least} to {most}"
 
 
-def _gateway(made: StandIns, document: Document) -> Document:
+def _gateway(made: StandIns, document: Document) -> None:
     spec = document["spec"]
     kept = {name: spec[name] for name in ("hold",) if name in spec}
     if spec.get("auth", {}).get("mode") == "keys" or spec.get("tls"):
         made.note("the endpoint is on loopback, without keys and certificates")
     document["spec"] = {**kept, "listen": LISTEN, "auth": {"mode": "none"}}
-    return document
 
 
-_STAND_INS: Mapping[str, Callable[[StandIns, Document], Document]] = {
+_STAND_INS: Mapping[str, Callable[[StandIns, Document], None]] = {
     "Node": _node,
     "Model": _model,
     "ModelDeployment": _deployment,

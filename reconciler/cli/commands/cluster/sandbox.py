@@ -12,13 +12,13 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from reconciler.cli.core.app import Settings, SuggestingGroup
+from reconciler.cli.core.environment import OWN_COMMAND, own_environment
 from reconciler.cli.core.shipped import SHIPPED
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.parsed import PATH
@@ -30,18 +30,6 @@ from .sandbox_view import view
 
 DOWN_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class _How:
-    """The options of `up`."""
-
-    nodes: int | None
-    fabric: str | None
-    mac: str | None
-    paths: tuple[str, ...]
-    models: Path | None
-    addressed: bool
 
 
 @click.group(cls=SuggestingGroup)
@@ -88,7 +76,7 @@ def sandbox() -> None:
 @click.option("--addressed", is_flag=True, help="Set up the network of the cables first.")
 @click.option("--detach", is_flag=True, help="Return when everything is ready, and keep it running.")
 @click.pass_obj
-def up(settings: Settings, /, detach: bool, **options: Any) -> int:
+def up(settings: Settings, /, detach: bool, models: Path | None, **how: Any) -> int:
     """Start emulated Macs, and write manifests with Nodes for them.
 
     \b
@@ -106,8 +94,7 @@ def up(settings: Settings, /, detach: bool, **options: Any) -> int:
         raise Conflict(
             "emulated Macs are already running; show them with: reconciler sandbox status, stop them with: reconciler sandbox down"
         )
-    how = _How(**options)
-    world, manifests = _requested_machines(how)
+    world, manifests = _requested_machines(**how)
     if detach:
         return _detached(settings, ground.folder)
     ground.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -116,25 +103,27 @@ def up(settings: Settings, /, detach: bool, **options: Any) -> int:
     logging.basicConfig(
         stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING
     )
-    return _serve(ground, world, manifests, how.models)
+    return _serve(ground, world, manifests, models)
 
 
-def _requested_machines(how: _How) -> tuple[Any, list[Any]]:
+def _requested_machines(
+    nodes: int | None, fabric: str | None, mac: str | None, paths: tuple[str, ...], addressed: bool
+) -> tuple[Any, list[Any]]:
     """Return the machines with their cables, and the manifests for them. Raises ``Invalid``."""
     from reconciler.cli.core.given import load_paths
     from reconciler.sandbox import cluster
     from reconciler.sandbox.world import changes
 
-    if not how.paths and not how.nodes:
+    if not paths and not nodes:
         raise click.UsageError("give the number of Macs with --nodes, or manifests with -f MANIFESTS")
     boot_ids = [str(uuid.uuid4()).upper() for _ in range(cluster.MACHINES_MAX)]
-    manifests = [each.manifest for each in load_paths(how.paths)] if how.paths else []
-    machines = cluster.of_nodes(manifests, how.mac, boot_ids, time.time(), how.nodes)
-    shape, there = _cabling(how.fabric)
+    manifests = [each.manifest for each in load_paths(paths)] if paths else []
+    machines = cluster.of_nodes(manifests, mac, boot_ids, time.time(), nodes)
+    shape, there = _cabling(fabric)
     world = cluster.joined(machines, manifests, shape, there)
     if not any(each.kind == "Fabric" for each in manifests):
         manifests += there
-    return (changes.addressed(world, _declared_addresses(manifests)) if how.addressed else world), manifests
+    return (changes.addressed(world, _declared_addresses(manifests)) if addressed else world), manifests
 
 
 def _declared_addresses(manifests: Sequence[Any]) -> dict[tuple[str, int], str]:
@@ -159,7 +148,9 @@ def _serve(ground: Any, world: Any, manifests: list[Any], models: Path | None) -
         ground.cluster.mkdir(mode=0o700, exist_ok=True)
         for name, text in cluster.written(box, manifests).items():
             (ground.cluster / name).write_text(text, encoding="utf-8")
-        click.echo(typed(_summary(box)))
+        names = ", ".join(f"{name} (port {box.port(name)})" for name in box.places)
+        place = shlex.quote(str(ground.cluster))
+        click.echo(typed(f"emulated: {names}\nnext: reconciler up -f {place}"))
 
     return asyncio.run(_until_signal(run(box, ready)))
 
@@ -181,11 +172,6 @@ def _cabling(fabric: str | None) -> tuple[str | None, list[Any]]:
     return None, fabrics
 
 
-def _summary(box: Any) -> str:
-    names = ", ".join(f"{name} (port {box.port(name)})" for name in box.places)
-    return f"emulated: {names}\nnext: reconciler up -f {shlex.quote(str(box.ground.cluster))}"
-
-
 async def _until_signal(work: Any) -> int:
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
@@ -203,9 +189,9 @@ def _detached(settings: Settings, folder: Path) -> int:
     log = folder / "log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "reconciler", *arguments],
+            [*OWN_COMMAND, *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
-            env=_environment(settings),
+            env=own_environment(settings.home),
         )  # fmt: skip
     assert process.stdout is not None
     lines = [line for line in (process.stdout.readline(), process.stdout.readline()) if line]
@@ -217,13 +203,6 @@ def _detached(settings: Settings, folder: Path) -> int:
     raise Unreachable(
         f"the sandbox did not start: {log.read_text(encoding='utf-8').strip()[-2000:] or process.returncode}"
     )
-
-
-def _environment(settings: Settings) -> dict[str, str]:
-    import os
-
-    paths = os.pathsep.join(filter(None, (str(Path(__file__).parents[4]), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "RECONCILER_HOME": str(settings.home), "PYTHONPATH": paths}
 
 
 @sandbox.command()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from reconciler.bootstrap import CONSOLE, CONTROLLER, GATEWAY, Home, swap
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
 from reconciler.cli.core.client import ABSENT, LOCK_NAME, Client
 from reconciler.cli.core.commits import prepare
+from reconciler.cli.core.environment import OWN_COMMAND
 from reconciler.cli.core.given import load_paths
 from reconciler.cli.output.parsed import PATH
 from reconciler.cli.output.screen import Screen
@@ -156,8 +156,7 @@ def only_one(settings: Settings) -> Iterator[FileIdentity]:
 
 
 def _supervisor(settings: Settings, say: Callable[[str], None], how: How) -> Supervisor:
-    # -P: files in the current folder must not be imported as the reconciler's own modules.
-    python, home = (sys.executable, "-P", "-m", "reconciler"), ("--home", str(settings.home))
+    home = ("--home", str(settings.home))
     watching = ("--watch", str(how.watch.absolute())) if how.watch is not None else ()
     any_port = ("--any-port",) if how.any_port else ()
     logs = settings.home / "logs"
@@ -168,7 +167,7 @@ def _supervisor(settings: Settings, say: Callable[[str], None], how: How) -> Sup
     children = [
         Child(
             service,
-            (*python, *home, service, *options),
+            (*OWN_COMMAND, *home, service, *options),
             logs / f"{service}.log",
             Home(settings.home).lock_of(service),
             started_as((*home, service, *options)),

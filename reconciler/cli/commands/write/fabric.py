@@ -62,13 +62,13 @@ def import_(
     _warn_unreachable(nodes)
     if not links:
         raise Refused("NoCable", _no_cables_reason(nodes))
-    manifest = _manifest(name, links, pool)
     from reconciler.source.yaml.documents import load
+    from reconciler.source.yaml.parser import parse
 
     text = _text(name, links, pool)
     incoming = load({f"fabric-{name}.yaml": text.encode()}, part=True)
-    if output:
-        print_body(manifest, output)
+    if output and (root := parse("", text).root):
+        print_body(root.value, output)
         return
     click.echo(text, nl=False)
     if not to_be_committed(commit):
@@ -80,8 +80,7 @@ def import_(
         return apply_documents(files, incoming)
 
     how = How(message=message)
-    landed = carry_out(settings, how, decide, "Import", prepare)
-    finish(settings, how, landed)
+    finish(settings, how, carry_out(settings, how, decide, "Import", prepare))
 
 
 def cabling(nodes: Sequence[Node]) -> list[Link]:
@@ -131,16 +130,6 @@ def _no_cables_reason(nodes: Sequence[Node]) -> str:
         "no cable is known that joins two Nodes and is in no other Fabric; see each machine's ports with:"
         " reconciler get nodes -o yaml"
     )
-
-
-def _manifest(name: str, links: list[Link], pool: str | None) -> dict[str, Any]:
-    spec: dict[str, Any] = {"links": [[str(end) for end in link] for link in links]}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": FABRIC,
-        "metadata": {"name": name},
-        "spec": {**({"addressing": {"pool": pool}} if pool else {}), **spec},
-    }
 
 
 def _text(name: str, links: list[Link], pool: str | None) -> str:

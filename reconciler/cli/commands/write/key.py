@@ -110,6 +110,8 @@ def create(
       reconciler key create alice --console operate
       reconciler key create laptop -o json | jq -r .secret
     """
+    from pydantic.alias_generators import to_camel
+
     from reconciler.source.editing import apply_documents
     from reconciler.source.yaml.documents import load
     from reconciler.source.yaml.plain import as_yaml
@@ -119,7 +121,7 @@ def create(
     spec = {
         "hash": hash_of(secret),
         "models": [each.strip() for each in models.split(",") if each.strip()],
-        "limits": {_camel(limit): limits[limit] for limit in LIMITS if limits[limit] is not None},
+        "limits": {to_camel(limit): limits[limit] for limit in LIMITS if limits[limit] is not None},
         "expires": _written(expires) if expires is not None else None,
         "metrics": metrics,
         "console": console if console != "none" else None,
@@ -256,8 +258,3 @@ def _previous(spec: ApiKeySpec, now: datetime, overlap: float) -> list[dict[str,
 
 def _written(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
