@@ -82,7 +82,8 @@ def _command(context: click.Context) -> Iterator[str]:
     pieces = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
     yield f"```text\nreconciler {' '.join([path, *pieces])}\n```\n\n"
     if examples:
-        yield f"```text\n{_shell(examples)}\n```\n\n"
+        lines = inspect.cleandoc(examples.partition("\n")[2]).splitlines()
+        yield "```text\n" + "\n".join(map(_commented, lines)) + "\n```\n\n"
     rows = [row for row in map(_option, command.get_params(context)) if row]
     if len(rows) > 1:
         yield "| option | |\n|---|---|\n" + "".join(rows[:-1]) + "\n"
@@ -90,13 +91,8 @@ def _command(context: click.Context) -> Iterator[str]:
         yield f"Exits with {EXITS[context.info_name]}.\n\n"
 
 
-def _shell(examples: str) -> str:
-    """Return the examples as shell lines, with their remarks as comments."""
-    lines = inspect.cleandoc(examples.partition("\n")[2]).splitlines()
-    return "\n".join(_commented(line) for line in lines)
-
-
 def _commented(line: str) -> str:
+    """Return an example as a shell line, with its remark as a comment."""
     command, gap, remark = line.partition("    ")
     return f"{command.ljust(60)} # {remark.strip()}" if gap and remark.strip() else line
 

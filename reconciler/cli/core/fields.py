@@ -52,7 +52,8 @@ class Field:
         if "enum" in self.schema:
             found.append(f"one of: {', '.join(map(str, self.schema['enum']))}")
         if self.schema.get("default") not in (None, {}, [], "") and not _mapping(self.schema):
-            found.append(f"default: {_default(self.schema)}")
+            default = self.schema["default"]
+            found.append(f"default: {str(default).lower() if isinstance(default, bool) else default}")
         elif self.schema.get("examples"):
             found.append(f"such as: {', '.join(map(str, self.schema['examples']))}")
         return found
@@ -110,12 +111,6 @@ def _type(schema: Schema) -> str:
             return "Object"
         case other:
             return str(schema.get("x-type") or other or "any")
-
-
-def _default(schema: Schema) -> str:
-    """Return the default as it is written in a manifest."""
-    default = schema["default"]
-    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def field_at(kind: str, steps: list[str]) -> Field:

@@ -133,24 +133,19 @@ OTHER_GROUPS = {
 }
 
 
-def for_verb(group: str, word: str) -> str:
-    """Return the command to use for a word after a group of commands; empty if the meaning is unknown."""
-    if word not in VERBS:
-        return ""
-    if group not in GROUPS:
-        return OTHER_GROUPS.get(group, "")
-    kind, kinds = GROUPS[group]
-    return f"use: reconciler {VERBS[word].format(kind=kind, kinds=kinds, word=word)}"
-
-
 def for_word(groups: list[str], word: str) -> str:
     """Return the command to use for a word after `reconciler` and these groups; empty if the meaning is unknown."""
     from reconciler.resources import PLURALS, SHORT_NAMES
 
     if (path := " ".join([*groups, word])) in COMMANDS:
         return COMMANDS[path]
+    if groups and word not in VERBS:
+        return ""
+    if groups and groups[0] in GROUPS:
+        kind, kinds = GROUPS[groups[0]]
+        return f"use: reconciler {VERBS[word].format(kind=kind, kinds=kinds, word=word)}"
     if groups:
-        return for_verb(groups[0], word)
+        return OTHER_GROUPS.get(groups[0], "")
     if word in KINDS:
         return KINDS[word]
     return f"use: reconciler get {word}" if word in (*PLURALS.values(), *chain(*SHORT_NAMES.values())) else ""

@@ -95,10 +95,6 @@ def _each(find_in: Callable[[Any], Iterable[Any]]) -> Step:
     return lambda values: [found for value in values for found in find_in(value)]
 
 
-def _union(selectors: list[Step]) -> Step:
-    return lambda values: [found for selector in selectors for found in selector(values)]
-
-
 def _field(name: str, quoted: bool, value: Any) -> list[Any]:
     """Return a field. As in kubectl, a quoted name with dots is a path if no field has that name."""
     if isinstance(value, dict) and name in value:
@@ -246,7 +242,7 @@ class _Parser:
             self._take(_SPACES)
             selectors.append(self._selector())
         self._close("]")
-        return _union(selectors)
+        return lambda values: [found for selector in selectors for found in selector(values)]
 
     def _selector(self) -> Step:
         if self._peek() in ('"', "'"):

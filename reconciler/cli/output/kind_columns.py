@@ -197,7 +197,7 @@ def _job(item: objects.Job) -> list[str]:
         took(status),
         ahead(status.get("nextSchedule")),
         "+".join(status.get("nodes", ())) or "-",
-        _job_text(item),
+        condition(item, "Ready")["message"] if state(item) == "Ready" else state(item),
     ]
 
 
@@ -205,12 +205,6 @@ def took(of: objects.JobStatus | objects.Run) -> str:
     """Return the time from the first start of a run to its end, or to now; ``-`` before it."""
     seconds = of.get("seconds")
     return age(of.get("startedAt")) if seconds is None else duration(seconds)
-
-
-def _job_text(item: objects.Job) -> str:
-    """Return what a job does, or what came of it."""
-    said = state(item)
-    return condition(item, "Ready")["message"] if said == "Ready" else said
 
 
 def _hours(duration: str) -> str:

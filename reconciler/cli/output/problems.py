@@ -34,7 +34,8 @@ def print_problems(objects: Sequence[str], problems: Sequence[Problem], output: 
 
 def _command(problem: Problem) -> str:
     """Return a workflow command (docs.github.com, "Workflow commands", "Setting an error message")."""
-    where = f"file={_property(problem.file)},line={problem.line},col={problem.column}"
+    file = _escaped(problem.file).replace(":", "%3A").replace(",", "%2C")
+    where = f"file={file},line={problem.line},col={problem.column}"
     return f"::error {where}::{_escaped(_message(problem))}"
 
 
@@ -44,10 +45,6 @@ def _message(problem: Problem) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _sarif(problems: Sequence[Problem]) -> dict[str, Any]:

@@ -62,6 +62,17 @@ def fold(text: str, width: int, indent: str = "") -> list[str]:
     return wrap(plain(typed(text)), width, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
+def beside(label: str, text: str, width: int) -> Iterator[str]:
+    """Yield a text in lines no longer than ``width``: the first behind a label, the others below its beginning."""
+    for number, line in enumerate(fold(text, width - len(label))):
+        yield f"{'' if number else label:<{len(label)}}{line}"
+
+
+def page_width() -> int:
+    """Return the terminal's width, 100 at most."""
+    return min(terminal_width(), WIDTH)
+
+
 def fitting(rows: Sequence[Sequence[str]], width: int | None = None) -> list[int]:
     """Return the widths of columns that fit into ``width`` together; 0 for an omitted one.
 

@@ -13,7 +13,7 @@ from reconciler.cli.core.client import Client
 from reconciler.cli.core.targets import check_there
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import Screen, quiet_screen
-from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
+from reconciler.cli.output.table_layout import beside, fold, page_width
 from reconciler.cli.output.typed import typed
 from reconciler.wire import answers
 from reconciler.wire.admin import Doctor
@@ -76,7 +76,7 @@ def examined(
 
 
 def _page(body: answers.DoctorAnswer) -> Iterator[str]:
-    width = min(terminal_width(), WIDTH)
+    width = page_width()
     for finding in body["findings"]:
         yield from _finding(finding, width)
         yield ""
@@ -98,10 +98,7 @@ def _finding(finding: answers.Finding, width: int) -> Iterator[str]:
     yield from fold(f"{finding['class'] or '-':<4} {finding['title']}: {objects}", width, " " * INDENT)
     steps = typed(f": {finding['steps']}").removeprefix(": ")  # a step may be a command and nothing else
     for label, text in (("seen", finding["seen"]), ("means", finding["means"]), ("to do", steps)):
-        first, *rest = fold(text, width - INDENT - LABEL)
-        yield f"{'':{INDENT}}{label:<{LABEL}}{first}"
-        for line in rest:
-            yield f"{'':{INDENT + LABEL}}{line}"
+        yield from beside(f"{'':{INDENT}}{label:<{LABEL}}", text, width)
 
 
 def _unknown_lines(unknown: Sequence[answers.NotKnown], width: int) -> Iterator[str]:

@@ -14,7 +14,7 @@ from reconciler.cli.core.commits import nodes_of
 from reconciler.cli.core.complete import nodes
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import quiet_screen
-from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
+from reconciler.cli.output.table_layout import beside, fold, page_width
 from reconciler.errors import Invalid, Refused
 
 from .meeting import met
@@ -176,24 +176,17 @@ def _page(report: Report, file: Path) -> Iterator[str]:
         yield from _rows(each.verdict.value, each.precondition.name, each.text, *more)
     for name, why in report.record.left_out.items():
         yield from _rows("left out", name, why)
-    yield from fold(f"what its tools printed is in {file}", _width(), "  ")
+    yield from fold(f"what its tools printed is in {file}", page_width(), "  ")
     yield ""
 
 
 def _rows(verdict: str, name: str, text: str, *more: tuple[str, str]) -> Iterator[str]:
     """Yield a line with a verdict, and below it further texts."""
-    indent = 2 + VERDICT + NAME
     shown = verdict.upper() if verdict == "fail" else verdict
-    first, *rest = fold(text, _width() - indent)
-    yield f"  {shown:<{VERDICT}}{name:<{NAME - 1}} {first}"
-    yield from (f"{'':{indent}}{line}" for line in rest)
+    yield from beside(f"  {shown:<{VERDICT}}{name:<{NAME - 1}} ", text, page_width())
     for label, words in more:
-        for number, line in enumerate(fold(words, _width() - indent - LABEL) if words else ()):
-            yield f"{'':{indent}}{label if number == 0 else '':<{LABEL}}{line}"
-
-
-def _width() -> int:
-    return min(terminal_width(), WIDTH)
+        if words:
+            yield from beside(f"{'':{2 + VERDICT + NAME}}{label:<{LABEL}}", words, page_width())
 
 
 def _shows(judgement: Judgement, name: str) -> str:

@@ -129,8 +129,7 @@ def _wait(settings: Settings, revision: str, boots: dict[str, str], seconds: flo
     repo = opened(settings)
 
     def awaited(client: Client) -> str:
-        text = unread(client, repo, revision, operation=True)
-        if text:
+        if text := unread(client, repo, revision, operation=True):
             return text
         items = {item["metadata"]["name"]: item for item in client.ask(Get(NODE))["items"]}
         left = [found for name, boot in boots.items() if (found := _remaining(items, name, boot))]

@@ -13,7 +13,7 @@ from reconciler.cli.core.kinds import object_named
 from reconciler.cli.core.targets import check_there
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import quiet_screen
-from reconciler.cli.output.table_layout import WIDTH, fold, terminal_width
+from reconciler.cli.output.table_layout import beside, fold, page_width
 from reconciler.wire import answers
 from reconciler.wire.admin import Accept
 
@@ -67,7 +67,7 @@ def verify(
 
 
 def _page(body: answers.Tried) -> Iterator[str]:
-    width = min(terminal_width(), WIDTH)
+    width = page_width()
     for replica in body["replicas"]:
         over = f" over {replica['transport']}" if replica["transport"] else ""
         yield from fold(
@@ -77,20 +77,15 @@ def _page(body: answers.Tried) -> Iterator[str]:
             "  ",
         )
         for check in replica["checks"]:
-            yield from _line(check, width)
+            blame = f"; to blame: {', '.join(check['blame'])}" if check["blame"] else ""
+            text = f"{check['name']}: {check['text']}{blame}"
+            yield from beside(f"{WORDS[check['ok']]:<{INDENT}} ", text, width)
         yield ""
     for each in body.get("scale", []):
         if each["rate"] is None:
             line = f"-        a group of {each['nodes']} could not be measured: {each['problem']}"
             yield from fold(line, width, " " * (INDENT + 1))
     yield from fold(_verdict(body), width)
-
-
-def _line(check: answers.Check, width: int) -> Iterator[str]:
-    blame = f"; to blame: {', '.join(check['blame'])}" if check["blame"] else ""
-    lines = fold(f"{check['name']}: {check['text']}{blame}", width - INDENT - 1)
-    for number, line in enumerate(lines):
-        yield f"{WORDS[check['ok']] if number == 0 else '':<{INDENT}} {line}".rstrip()
 
 
 def _verdict(body: answers.Tried) -> str:

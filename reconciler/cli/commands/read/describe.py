@@ -183,7 +183,8 @@ def _page(described: _Described) -> str:
         for c in conditions_of(item)
     ]
     lines += ["Conditions:", _table(("TYPE", "STATUS", "REASON", "MESSAGE"), rows)]
-    entries = [*(step["text"] for step in plan["steps"]), *map(_waiting, plan["waiting"])]
+    entries = [step["text"] for step in plan["steps"]]
+    entries += [f"{e['text']} (until {e['until']})" if e["until"] else e["text"] for e in plan["waiting"]]
     entries += [refused["text"] for refused in plan["refused"]]
     lines += ["Plan:", *(f"  {typed(text)}" for text in entries or ["nothing to do"])]
     if described.incidents:
@@ -316,11 +317,6 @@ def _places(places: list[answers.Placement]) -> list[str]:
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return _indented(table(headers, rows, terminal_width() - INDENT))
-
-
-def _waiting(entry: answers.Delay) -> str:
-    until = entry["until"]
-    return f"{entry['text']} (until {until})" if until else entry["text"]
 
 
 def _terminating(item: Item) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.client import Client
+from reconciler.cli.core.client import ask
 from reconciler.cli.output.colour import Cell, Colour, painted
 from reconciler.cli.output.form import limit_option, output_option, print_body
 from reconciler.cli.output.table_layout import age, folded_table, plain
@@ -39,12 +39,11 @@ def history(settings: Settings, /, revision: str | None, limit: int, output: str
       reconciler history --limit 10 -o json
       reconciler history 5d0f0a9c2f
     """
-    with Client(settings.socket) as client:
-        if revision is not None:
-            commit = client.ask(ShowCommit(revision))
-            print_body(commit, output, _shown(commit))
-            return
-        body = client.ask(ListCommits(limit))
+    if revision is not None:
+        commit = ask(settings.socket, ShowCommit(revision))
+        print_body(commit, output, _shown(commit))
+        return
+    body = ask(settings.socket, ListCommits(limit))
     if body["problem"]:
         raise Refused("NoHistory", body["problem"])
     if output:
@@ -57,12 +56,9 @@ def history(settings: Settings, /, revision: str | None, limit: int, output: str
 
 def _row(item: answers.Commit) -> tuple[str, ...]:
     state = Cell.of(item["state"], COLOURS.get(item["state"], ""))
-    return item["revision"][:10], age(item["time"]), state, item["author"], _objects(item), item["subject"]
-
-
-def _objects(item: answers.Commit) -> str:
     names = [each["object"] for each in item["objects"]] + ["more"] * item["objectsLeftOut"]
-    return few_names(names, OBJECTS_SHOWN) if names else "-"
+    objects = few_names(names, OBJECTS_SHOWN) if names else "-"
+    return item["revision"][:10], age(item["time"]), state, item["author"], objects, item["subject"]
 
 
 def _shown(body: answers.ShownCommit) -> Iterator[str]:

@@ -19,6 +19,7 @@ from reconciler.cli.output.colour import Cell
 from reconciler.cli.output.form import limit_option, output_option, print_body, print_line
 from reconciler.cli.output.table_layout import (
     age,
+    beside,
     duration,
     fitting,
     fold,
@@ -159,13 +160,9 @@ def _echo(items: Sequence[answers.Incident], output: str | None, headers: bool =
         for item in items:
             click.echo(f"{WORD}/{item['id']}")
         return
-    text = incident_table(items, wide=output == "wide")
+    wide = output == "wide"
+    text = folded_table(WIDE_HEADERS if wide else HEADERS, [_row(item, wide) for item in items])
     click.echo(text if headers else text.partition("\n")[2])
-
-
-def incident_table(items: Sequence[answers.Incident], width: int | None = None, wide: bool = False) -> str:
-    rows = [_row(item, wide) for item in items]
-    return folded_table(WIDE_HEADERS if wide else HEADERS, rows, width)
 
 
 def _row(item: answers.Incident, wide: bool) -> tuple[str, ...]:
@@ -199,13 +196,8 @@ def page(item: answers.Incident) -> str:
         ("Being tried:", item["doing"] if item["open"] else ""),
         ("What to do:", _next_steps(item)),
     ]
-    head = [line for name, text in facts if text for line in _fact(name, text, width)]
+    head = [line for name, text in facts if text for line in beside(f"{name:<13} ", text, width)]
     return "\n".join([*head, "Story:", *(f"  {line}" for line in tale(item, width - 2)), *_more_lines(item)])
-
-
-def _fact(name: str, text: str, width: int) -> list[str]:
-    first, *more = fold(text, width - 14)
-    return [f"{name:<13} {first}", *(f"{'':<13} {line}" for line in more)]
 
 
 def _next_steps(item: answers.Incident) -> str:
@@ -231,9 +223,7 @@ def tale(item: answers.Incident, width: int) -> list[str]:
 
 
 def _entry_line(entry: answers.IncidentEntry) -> str:
-    notes = []
-    if entry["class"]:
-        notes.append(entry["class"])
+    notes = [entry["class"]] if entry["class"] else []
     if entry["seconds"] is not None:
         notes.append(f"took {duration(entry['seconds'])}")
     if entry["times"] > 1:

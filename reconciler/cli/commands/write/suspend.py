@@ -111,7 +111,6 @@ def undo(settings: Settings, names: tuple[str, ...], how: HowLong) -> None:
       reconciler undo scale.modeldeployment.tiny
       reconciler undo reboot.node.studio-1 --reason "it is needed"
     """
-
     landed = operate(settings, how, lambda now: verbs.undo(now, names))
     finish(settings, how, landed, {"configured": "undone"})
 
@@ -137,14 +136,13 @@ def override(settings: Settings, words: tuple[str, ...], how: HowLong) -> None:
     lasting = how if how.until is not None else replace(how, until=float(int(time.time()) + OVERRIDE_SECONDS))
     kept = held_objects(settings)  # also a window that main no longer has, and that holds its own removal
 
+    def no_window(other: str) -> Refused:
+        return Refused("NoSyncWindow", f"{other} is no syncwindow; only these are overridden")
+
     def decide(now: Now) -> Change:
         there = {**labels_of(now.files), **{key: {} for key in kept}}
-        chosen = Targets.parse(words, (), None, False).only(WINDOW, there, _no_window)
+        chosen = Targets.parse(words, (), None, False).only(WINDOW, there, no_window)
         return verbs.begin(now, "override", chosen)
 
     landed = operate(settings, lasting, decide)
     finish(settings, lasting, landed, {"configured": "overridden", "unchanged": "already overridden"})
-
-
-def _no_window(other: str) -> Refused:
-    return Refused("NoSyncWindow", f"{other} is no syncwindow; only these are overridden")

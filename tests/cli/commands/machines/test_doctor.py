@@ -66,7 +66,7 @@ def consulted(controller: Controller) -> Controller:
 
 
 def test_it_reads_from_what_was_seen_to_what_to_do(cli: Cli, consulted: Controller, monkeypatch: Any) -> None:
-    monkeypatch.setattr("reconciler.cli.commands.machines.doctor.terminal_width", lambda: 100)
+    monkeypatch.setattr("reconciler.cli.commands.machines.doctor.page_width", lambda: 100)
     done = cli("doctor")
     assert done.code == 1
     assert done.out == (

@@ -51,7 +51,7 @@ def tried(controller: Controller) -> Controller:
 
 
 def test_it_reads_as_a_list_and_ends_with_a_verdict(cli: Cli, tried: Controller, monkeypatch: Any) -> None:
-    monkeypatch.setattr("reconciler.cli.commands.machines.verify.terminal_width", lambda: 100)
+    monkeypatch.setattr("reconciler.cli.commands.machines.verify.page_width", lambda: 100)
     done = cli("verify", "deployment/tiny", "--under-load")
     assert done.code == 1
     assert done.out == (

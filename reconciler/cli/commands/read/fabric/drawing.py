@@ -11,7 +11,7 @@ import click
 
 from reconciler.cli.output.colour import colours
 from reconciler.cli.output.kind_columns import state as summary_of
-from reconciler.cli.output.table_layout import WIDTH, fold, lines, table, terminal_width
+from reconciler.cli.output.table_layout import fold, lines, page_width, table
 from reconciler.wire.objects import Fabric, Link
 
 CONNECTED, UNTESTED, UNDECLARED, UNKNOWN = "Connected", "Untested", "Undeclared", "Unknown"
@@ -79,8 +79,7 @@ def nodes_of(cables: Sequence[Cable]) -> list[str]:
 
 def show(item: Fabric, wide: bool) -> None:
     """Print a drawing of one Fabric, and its faults."""
-    width = min(WIDTH, terminal_width())
-    for text, state in drawing(item, wide, width):
+    for text, state in drawing(item, wide, page_width()):
         click.echo(
             click.style(text, fg=COLOURS.get(state, "red")) if state else text, color=colours(sys.stdout)
         )
