@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,8 @@ from reconciler.wire.admin import (
     ShowStatus,
     ShowUsage,
 )
-from reconciler.wire.answers import Asks, ControllerStatus, EventEntry
+from reconciler.wire.answers import Asks, Commits, ControllerStatus, EventEntry, Incidents
+from reconciler.wire.objects import ObjectList
 
 from .snapshot import Snapshot
 from .view.metrics import RANGES
@@ -35,6 +37,7 @@ WAIT_SECONDS = 25.0
 """Longest time that the controller may delay an answer while nothing changes."""
 ANSWER_SECONDS = 15.0
 A = TypeVar("A")
+V = TypeVar("V", ObjectList, Incidents, Commits)
 EVENTS_AT_ONCE = 1000
 EVENTS_MAX = 500
 """Events kept for the pages; `reconciler events` shows all."""
@@ -162,20 +165,25 @@ class Feed:
             raise Unreachable(self.snapshot.lost or "the controller has not answered yet")
         return await _ask(self._client, message)
 
-    async def _objects(self, client: RpcClient) -> None:
+    async def _newer(self, client: RpcClient, question: Callable[[str], Asks[V]]) -> AsyncIterator[V]:
+        """Yield the answer to a question about the version that was seen last, each time that it has another version."""
         seen = ""
         while True:
-            objects = await _ask(client, Get(seen=seen, wait_seconds=WAIT_SECONDS))
-            if objects["version"] != seen:
-                seen = objects["version"]
-                status, ranks = await _ask(client, ShowStatus()), await _ask(client, Get("Rank"))
-                self._update(
-                    objects=tuple(objects["items"]),
-                    ranks=tuple(ranks["items"]),
-                    plan=await _ask(client, ShowPlan(last=True)),
-                    status=status,
-                )
+            answer = await _ask(client, question(seen))
+            if answer["version"] != seen:
+                seen = answer["version"]
+                yield answer
             await self._pause()
+
+    async def _objects(self, client: RpcClient) -> None:
+        async for objects in self._newer(client, lambda seen: Get(seen=seen, wait_seconds=WAIT_SECONDS)):
+            status, ranks = await _ask(client, ShowStatus()), await _ask(client, Get("Rank"))
+            self._update(
+                objects=tuple(objects["items"]),
+                ranks=tuple(ranks["items"]),
+                plan=await _ask(client, ShowPlan(last=True)),
+                status=status,
+            )
 
     async def _operations(self, client: RpcClient) -> None:
         """Read the operations each time that the status says that others are in force."""
@@ -197,15 +205,10 @@ class Feed:
             await asyncio.sleep(RANKS_SECONDS)
 
     async def _incidents(self, client: RpcClient) -> None:
-        seen = ""
-        while True:
-            question = ListIncidents(limit=INCIDENTS_MAX, seen=seen, wait_seconds=WAIT_SECONDS)
-            answer = await _ask(client, question)
-            if answer["version"] != seen:
-                seen = answer["version"]
-                # A controller of an earlier version has no ``seen``.
-                self._update(incidents=tuple({"seen": each["summary"], **each} for each in answer["items"]))
-            await self._pause()
+        question = partial(ListIncidents, limit=INCIDENTS_MAX, wait_seconds=WAIT_SECONDS)
+        async for answer in self._newer(client, lambda seen: question(seen=seen)):
+            # A controller of an earlier version has no ``seen``.
+            self._update(incidents=tuple({"seen": each["summary"], **each} for each in answer["items"]))
 
     async def _events(self, client: RpcClient) -> None:
         last = 0
@@ -222,14 +225,9 @@ class Feed:
                 await self._pause()
 
     async def _commits(self, client: RpcClient) -> None:
-        seen = ""
-        while True:
-            question = ListCommits(limit=COMMITS_MAX, seen=seen, wait_seconds=WAIT_SECONDS)
-            answer = await _ask(client, question)
-            if answer["version"] != seen:
-                seen = answer["version"]
-                self._update(commits=answer)
-            await self._pause()
+        question = partial(ListCommits, limit=COMMITS_MAX, wait_seconds=WAIT_SECONDS)
+        async for answer in self._newer(client, lambda seen: question(seen=seen)):
+            self._update(commits=answer)
 
     async def _remote(self, client: RpcClient) -> None:
         """Follow the controller's looks at the remote repository, if there is one."""

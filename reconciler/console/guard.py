@@ -51,12 +51,10 @@ class Guard:
         else:
             await self._app(scope, receive, guarded)
 
-    def _knows(self, name: str) -> bool:
-        return is_local(name) or name in self._hosts or (self._any_address and is_address(name))
-
     def _objection(self, headers: Headers) -> str:
         host = headers.get("host", "")
-        if not self._knows(host_in(host)):
+        name = host_in(host)
+        if not (is_local(name) or name in self._hosts or (self._any_address and is_address(name))):
             return "the console does not know this host name; add it to spec.hosts of the Gateway"
         origin = headers.get("origin")
         if origin is not None and _authority(origin) != host:

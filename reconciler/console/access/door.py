@@ -67,14 +67,11 @@ class Doors:
             )
         return answer
 
-    def _standing(self, hashed: str) -> Admitted | Refusal:
-        return self.rights.look(hashed, self.clock())
-
     async def watch(self) -> None:
         """End each session when its key or its time ends, for ever."""
         while True:
             seen = self.feed.snapshot
-            self.sessions.look(self._standing, self.clock())
+            self.sessions.look(lambda hashed: self.rights.look(hashed, self.clock()), self.clock())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     while self.feed.snapshot.objects is seen.objects:

@@ -18,6 +18,7 @@ from .sessions import SESSION_SECONDS
 log = logging.getLogger(__name__)
 
 FORM_BYTES_MAX = 4096
+LOOPBACK = ("127.0.0.1", "::1")
 
 
 class Login:
@@ -45,7 +46,7 @@ class Login:
         if not self._doors.settings().keys:
             return RedirectResponse(target, 303)
         address = address_of(request)
-        form = await _form(request)
+        form = await form_of(request, FORM_BYTES_MAX)
         if form is None:
             return self._page(request, target, "This is not a key: it is too long.", 413)
         secret = form.get("key", "").strip()
@@ -94,17 +95,17 @@ class Login:
             target=target,
             problem=problem,
             known=bool(self._doors.feed.snapshot.at),
-            open_line=not by_tls(request, self._doors.settings()) and not _is_loopback(request),
+            open_line=not by_tls(request, self._doors.settings()) and address_of(request) not in LOOPBACK,
         )
         return HTMLResponse(html, status, {"cache-control": "no-store", **(headers or {})})
 
 
-async def _form(request: Request) -> dict[str, str] | None:
+async def form_of(request: Request, bytes_max: int) -> dict[str, str] | None:
     """Return the fields of a form; None for one that is too large."""
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > FORM_BYTES_MAX:
+        if len(body) > bytes_max:
             return None
     return {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
 
@@ -116,7 +117,3 @@ def _own_path(target: str) -> str:
         return "/"
     path = parts.path + (f"?{parts.query}" if parts.query else "")
     return path if path.isprintable() else "/"
-
-
-def _is_loopback(request: Request) -> bool:
-    return address_of(request) in ("127.0.0.1", "::1")

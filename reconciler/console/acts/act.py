@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from reconciler.console.access.login import form_of
 from reconciler.console.access.visitor import visitor_of
 from reconciler.console.feed import Feed
 from reconciler.console.pages import Page, Pages
@@ -54,7 +54,7 @@ class Acts:
         return await self._shown(request, typed(dict(request.query_params)), "", 200)
 
     async def _do(self, request: Request) -> Response:
-        form = typed(await _fields(request))
+        form = typed(await form_of(request, FORM_BYTES_MAX) or {})
         if not visitor_of(request).operate:
             return await self._shown(request, form, UNWRITTEN, 403)
         if not self._tokens.good(form.token, _bound_to(request, form), self._clock()):
@@ -146,16 +146,6 @@ async def _question(request: Request, form: Typed, dry: bool) -> Operate:
 def _bound_to(request: Request, form: Typed) -> str:
     """Return the text that a token signs: the act, the number or the commit shown with it, and the key of the login."""
     return " ".join((request.url.path, form.replicas, form.to, form.run, visitor_of(request).key))
-
-
-async def _fields(request: Request) -> dict[str, str]:
-    """Return the fields of a form; none if it is too large."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > FORM_BYTES_MAX:
-            return {}
-    return {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
 
 
 def _sentence(error: ReconcilerError) -> str:
