@@ -29,8 +29,6 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that the Gateway declares."""
-
     listen: str | None
     """Address and port; None for no console."""
     keys: bool = False

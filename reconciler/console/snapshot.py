@@ -74,19 +74,15 @@ class Snapshot:
         return tuple(each for each in self.objects if each["kind"] == "ApiKey")
 
     def node(self, name: str) -> wire.Node | None:
-        """Return a Node; None if there is none."""
         return next((each for each in self.nodes if each["metadata"]["name"] == name), None)
 
     def deployment(self, name: str) -> wire.ModelDeployment | None:
-        """Return a ModelDeployment; None if there is none."""
         return next((each for each in self.deployments if each["metadata"]["name"] == name), None)
 
     def job(self, name: str) -> wire.Job | None:
-        """Return a Job; None if there is none."""
         return next((each for each in self.jobs if each["metadata"]["name"] == name), None)
 
     def named(self, kind: str, name: str) -> wire.Object | None:
-        """Return an object; None if there is none."""
         found = (each for each in self.objects if each["kind"] == kind and each["metadata"]["name"] == name)
         return next(found, None)
 

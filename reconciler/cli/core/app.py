@@ -210,8 +210,6 @@ def _without_equals(arguments: list[str]) -> list[str]:
 
 
 class Failed(click.ClickException):
-    """A command failed."""
-
     def __init__(self, cause: ReconcilerError | OSError, context: click.Context) -> None:
         super().__init__(typed(_sentence(cause), context))
         problems = cause.problems if isinstance(cause, InvalidManifests) else ()

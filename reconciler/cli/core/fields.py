@@ -17,8 +17,6 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of the JSON Schema of its kind."""
-
     name: str
     schema: Schema
     """The field's own schema, with a reference resolved."""

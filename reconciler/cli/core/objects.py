@@ -30,8 +30,6 @@ AGAIN_SECONDS = 0.25
 
 @dataclass(slots=True)
 class Found:
-    """The objects that were found."""
-
     items: list[Item] = field(default_factory=list)
     missing: list[Refused] = field(default_factory=list)
     """An error for each name that does not exist."""

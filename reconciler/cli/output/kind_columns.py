@@ -255,8 +255,6 @@ def _operation(item: objects.Operation) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a kind."""
-
     titles: str
     """A title in parentheses is shown by ``-o wide`` alone, one in brackets only without it."""
     cells: Callable[[Any], list[str]]
@@ -298,7 +296,6 @@ def headers(
 
 
 def row(item: Item, wide: bool = False, with_labels: bool = False, chosen: Sequence[str] = ()) -> list[str]:
-    """Return the cells of an object."""
     shade, own = colour(item), item["metadata"]["labels"]
     columns = COLUMNS[item["kind"]]
     cells = columns.cells(item)

@@ -32,8 +32,6 @@ class Refusal:
 
 
 class Rights:
-    """The secrets that open the console."""
-
     def __init__(self, ring: KeyRing, allowed: Mapping[str, str], scraping: Collection[str] = ()) -> None:
         self._ring = ring
         self._scraping = scraping

@@ -34,8 +34,6 @@ class ClientLeft(Exception):
 
 
 class Chat:
-    """The routes of the chat, in addition to its page."""
-
     def __init__(self, feed: Feed, pages: Pages) -> None:
         self._feed = feed
         self._pages = pages

@@ -52,8 +52,6 @@ class News(NamedTuple):
 
 
 class Logs:
-    """Shows the output of ranks."""
-
     def __init__(self, feed: Feed, pages: Pages) -> None:
         self._feed = feed
         self._pages = pages

@@ -37,8 +37,6 @@ BUSY = "Too many people are searching the logs. Try again in a few seconds."
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A line that has all words."""
-
     rank: str
     epoch: int
     node: str
@@ -70,8 +68,6 @@ class Found:
 
 
 class LogSearch:
-    """Searches lines in the logs of ranks."""
-
     def __init__(self, feed: Feed, pages: Pages, seconds: float = SECONDS_MAX) -> None:
         self._feed = feed
         self._pages = pages

@@ -24,8 +24,6 @@ NEIGHBOURS = ("jaccl-ring", "ring")
 
 @dataclass(frozen=True, slots=True)
 class Receptacle:
-    """A receptacle of a machine."""
-
     end: str
     """``machine/number``."""
     number: int
@@ -73,8 +71,6 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Cabling:
-    """A fabric as pictures and as a list."""
-
     name: str
     state: str
     pictures: tuple[Picture, ...]
@@ -88,7 +84,6 @@ class Cabling:
 
 
 def cablings(snapshot: Snapshot) -> tuple[Cabling, ...]:
-    """Return the cabling of each Fabric."""
     return tuple(_cabling(snapshot, fabric) for fabric in snapshot.fabrics)
 
 

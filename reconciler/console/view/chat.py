@@ -26,8 +26,6 @@ _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A deployment to talk to."""
-
     name: str
     state: str
     """As ``Served.state``."""
@@ -37,8 +35,6 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A reason why a deployment is not served as declared."""
-
     text: str
     until: str | None
     """The time at which it is tried again at the latest; None without a deadline."""
@@ -46,8 +42,6 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """The chat with one deployment."""
-
     line: Served
     groups: tuple[Group, ...]
     """The groups that answer."""

@@ -21,8 +21,6 @@ VERBS_TRANSPORTS = ("jaccl", "jaccl-ring")
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A rank, in one line."""
-
     number: int
     node: str
     pid: int | None
@@ -56,8 +54,6 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A replica's group."""
-
     of: objects.Group
     transport: str
     ranks: tuple[Rank, ...]
@@ -70,8 +66,6 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The page of a deployment."""
-
     line: Served
     groups: tuple[Group, ...]
     details: Details
@@ -87,7 +81,6 @@ def deployments(snapshot: Snapshot) -> tuple[Deployment, ...]:
 
 
 def deployment(snapshot: Snapshot, name: str) -> Deployment | None:
-    """Return a deployment; None if there is none of this name."""
     each = snapshot.deployment(name)
     return None if each is None else _deployment(snapshot, each)
 

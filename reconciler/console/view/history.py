@@ -37,8 +37,6 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A commit in the list."""
-
     commit: answers.Commit
     state: str
     """A class of ``parts.state``."""
@@ -59,8 +57,6 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """The changes of a commit in a file."""
-
     path: str
     action: str
     lines: tuple[DiffLine, ...]
@@ -70,8 +66,6 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit with its diff, and the events that followed."""
-
     line: Line
     shown: answers.ShownCommit
     files: tuple[File, ...]
@@ -109,8 +103,6 @@ class WaitingChange:
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """The newest commit that changed an object."""
-
     commit: answers.Commit
     certain: bool
     """False if the commit changed more objects than are listed: the object may be one of them."""

@@ -23,8 +23,6 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A job, in one line."""
-
     name: str
     state: str
     """``ready``, ``busy`` or ``bad``."""
@@ -46,8 +44,6 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The page of a job."""
-
     line: Line
     runs: tuple[objects.Run, ...]
     """Newest first."""
@@ -59,7 +55,6 @@ def jobs(snapshot: Snapshot) -> tuple[Line, ...]:
 
 
 def job(snapshot: Snapshot, name: str) -> Job | None:
-    """Return a job; None if there is none of this name."""
     each = snapshot.job(name)
     if each is None:
         return None

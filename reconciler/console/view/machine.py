@@ -20,8 +20,6 @@ WATTS = (50, 100, 200, 400)
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node, in one line."""
-
     name: str
     state: str
     text: str

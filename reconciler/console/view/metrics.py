@@ -22,8 +22,6 @@ SPARK = 60
 
 @dataclass(frozen=True, slots=True)
 class OfDeployment:
-    """A deployment over time."""
-
     name: str
     plots: tuple[Plot, ...]
     marks: tuple[Mark, ...]
@@ -32,8 +30,6 @@ class OfDeployment:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A small plot of a machine."""
-
     title: str
     path: str
     last: str
@@ -41,8 +37,6 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class OfMachine:
-    """A machine over time."""
-
     name: str
     cells: tuple[Cell | None, ...]
     """Memory, load and power; None if nothing is known."""
@@ -50,8 +44,6 @@ class OfMachine:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The page."""
-
     chosen: str
     span: Span | None
     """None before the controller has answered."""

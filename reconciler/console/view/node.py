@@ -27,8 +27,6 @@ FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The page of a machine."""
-
     line: Machine
     watts_scale: int
     facts: tuple[tuple[str, str], ...]

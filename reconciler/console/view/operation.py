@@ -14,8 +14,6 @@ from .acts import CLUSTER, STANDING
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An operation that is in force."""
-
     word: str
     """The state of the object, such as ``cordoned``."""
     by: str

@@ -27,8 +27,6 @@ ROWS_MAX = 24
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A deployment, in one line."""
-
     name: str
     model: str
     state: str
@@ -62,8 +60,6 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The first page."""
-
     headline: str
     state: str
     served: tuple[Served, ...]
@@ -116,7 +112,6 @@ def pulse(snapshot: Snapshot) -> Pulse:
 
 
 def serving(snapshot: Snapshot, each: objects.ModelDeployment) -> Served:
-    """Return a deployment in one line."""
     name, status = each["metadata"]["name"], each["status"]
     ranks = {row["name"]: row for row in snapshot.usage["ranks"]}
     groups = status.get("groups", ())

@@ -66,8 +66,6 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The places of all parts of a picture."""
-
     width: float
     height: float
     columns: int

@@ -20,8 +20,6 @@ Values = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure in a plot."""
-
     name: str
     path: str
     """As in SVG, with gaps where nothing is known."""
@@ -40,8 +38,6 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An event on a plot."""
-
     x: float
     kind: str
     """``group`` or ``incident``."""
@@ -75,8 +71,6 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time of figures."""
-
     begins: datetime
     seconds: int
     count: int

@@ -11,8 +11,6 @@ COMMAND = "reconciler source show"
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """The remote repository, in one line."""
-
     url: str
     branch: str
     state: str

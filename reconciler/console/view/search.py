@@ -28,8 +28,6 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """The hits of one sort."""
-
     title: str
     hits: tuple[Hit, ...]
     left_out: int

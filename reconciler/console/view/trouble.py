@@ -21,8 +21,6 @@ UNEXAMINED = "ExaminationFailed"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A fault that is present now."""
-
     about: str
     text: str
     since: str | None

@@ -18,8 +18,6 @@ CAVEAT = "emulated Macs: a success says nothing about the memory and speed of yo
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a rehearsal, to be shown."""
-
     passed: bool
     steps: Sequence[Step]
     notes: Sequence[str]

@@ -26,8 +26,6 @@ QUESTION = "What is an epoch?"
 
 
 class Ask(Protocol):
-    """Asks a controller."""
-
     def __call__(self, message: Asks[A], /) -> A:
         """Return the body of its answer."""
 

@@ -44,8 +44,6 @@ class Manifests:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """The options of `up`."""
-
     watch: Path | None
     models: Path | None
     any_port: bool

@@ -15,8 +15,6 @@ from .merge import BEFORE_EVERYTHING, Line
 
 
 class Printer:
-    """Prints lines in the requested format."""
-
     def __init__(self, how: dict[str, Any], several: bool) -> None:
         self._output = how["output"]
         self._follow = how["follow"]

@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """The options of both commands."""
-
     dry_run: bool
     yes: bool
     output: str | None
@@ -114,8 +112,6 @@ def reset(settings: Settings, name: str, how: _How) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """The task of a command on a machine."""
-
     look: Callable[[SshNode], Coroutine[Any, Any, BootstrapPlan]]
     done: str
     """The word that reports success."""

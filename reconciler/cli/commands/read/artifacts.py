@@ -31,8 +31,6 @@ PIECE_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """An artifact."""
-
     rank: int
     path: str
     size: int

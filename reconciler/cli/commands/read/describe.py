@@ -97,8 +97,6 @@ def describe(
 
 
 class _LastLog(FailedRank):
-    """The last lines of a rank's output."""
-
     lines: list[str]
     problem: str
     """Why there are none."""

@@ -37,8 +37,6 @@ Wanted = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The words and options of both commands."""
-
     targets: Targets
     wanted: Wanted
     overwrite: bool
