@@ -6,7 +6,7 @@ Names come from the controller; if none runs, from the newest commit of the repo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +27,12 @@ def objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
     typed = _typed(ctx, param)
     if "/" in incomplete:
-        kind, _, name = incomplete.partition("/")
-        return _items(f"{kind}/{found}" for found in _names(ctx, kind) if found.startswith(name))
+        kind, _, _ = incomplete.partition("/")
+        return _items((f"{kind}/{found}" for found in _names(ctx, kind)), incomplete)
     if typed and "/" not in typed[0]:
-        return _items(
-            name for name in _names(ctx, typed[0]) if name.startswith(incomplete) and name not in typed
-        )
+        return _items(_names(ctx, typed[0]), incomplete, typed)
     words = [*_kind_words(incomplete.lower()), *([EVERYTHING] if EVERYTHING.startswith(incomplete) else [])]
-    return _items(words or (name for name in _every_name(ctx) if name.startswith(incomplete)))
+    return _items(words) or _items(_every_name(ctx), incomplete)
 
 
 def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -42,7 +40,7 @@ def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     if _typed(ctx, param):
         return []
     found = [*_names(ctx, "modeldeployments"), *(_names(ctx, "ranks") if "." in incomplete else ())]
-    return _items(name for name in found if name.startswith(incomplete))
+    return _items(found, incomplete)
 
 
 def with_logs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -54,9 +52,7 @@ def with_logs(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete jobs that are not typed yet, as `job/NAME`."""
-    typed = _typed(ctx, param)
-    found = [f"job/{name}" for name in _names(ctx, "jobs")]
-    return _items(each for each in found if each.startswith(incomplete) and each not in typed)
+    return _items((f"job/{name}" for name in _names(ctx, "jobs")), incomplete, _typed(ctx, param))
 
 
 def incidents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -66,14 +62,13 @@ def incidents(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     if incomplete and not incomplete.isdigit():
         return objects(ctx, param, incomplete)
     with contextlib.suppress(ReconcilerError, OSError):
-        return _items(number for number in _incidents(_settings(ctx)) if number.startswith(incomplete))
+        return _items(_incidents(_settings(ctx)), incomplete)
     return []
 
 
 def _of_kind(kind: str, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete names of a kind that are not typed yet."""
-    typed = _typed(ctx, param)
-    return _items(name for name in _names(ctx, kind) if name.startswith(incomplete) and name not in typed)
+    return _items(_names(ctx, kind), incomplete, _typed(ctx, param))
 
 
 nodes, models, api_keys = (partial(_of_kind, kind) for kind in ("nodes", "models", "apikeys"))
@@ -84,15 +79,15 @@ def fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     from .fields import field_at
     from .kinds import kind_named, plural
 
-    path, dot, last = incomplete.rpartition(".")
+    path, dot, _ = incomplete.rpartition(".")
     if not dot:
-        return _items(kind for kind in map(plural, _every_kind()) if kind.startswith(incomplete.lower()))
+        return _items(map(plural, _every_kind()), incomplete.lower())
     word, *steps = path.split(".")
     try:
         found = [field.name for field in field_at(kind_named(word), steps).fields()]
     except (click.UsageError, ReconcilerError):
         return []
-    return _items(f"{path}.{name}" for name in found if name.startswith(last))
+    return _items((f"{path}.{name}" for name in found), incomplete)
 
 
 def _typed(ctx: click.Context, param: click.Parameter) -> tuple[str, ...]:
@@ -100,8 +95,8 @@ def _typed(ctx: click.Context, param: click.Parameter) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,) if value else ()
 
 
-def _items(words: Iterable[str]) -> list[CompletionItem]:
-    return [CompletionItem(word) for word in words]
+def _items(words: Iterable[str], begin: str = "", left_out: Collection[str] = ()) -> list[CompletionItem]:
+    return [CompletionItem(word) for word in words if word.startswith(begin) and word not in left_out]
 
 
 def _every_kind() -> tuple[str, ...]:

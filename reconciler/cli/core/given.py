@@ -17,25 +17,22 @@ Found = TypeVar("Found", bound=Sequence[Any])
 def files_option(required: bool) -> Callable[[F], F]:
     """Add `-f`, passed as ``paths``, and `-R`."""
 
-    def decorate(command: F) -> F:
-        option = click.option(
-            "-f",
-            "--filename",
-            "paths",
-            multiple=True,
-            required=required,
-            help="A file, a folder with YAML files, or - for standard input; may be repeated.",
-        )
-        recursive = click.option(
-            "-R",
-            "--recursive",
-            is_flag=True,
-            expose_value=False,
-            help="Accepted for kubectl's sake: folders are always read recursively.",
-        )
-        return option(recursive(command))
-
-    return decorate
+    files = click.option(
+        "-f",
+        "--filename",
+        "paths",
+        multiple=True,
+        required=required,
+        help="A file, a folder with YAML files, or - for standard input; may be repeated.",
+    )
+    recursive = click.option(
+        "-R",
+        "--recursive",
+        is_flag=True,
+        expose_value=False,
+        help="Accepted for kubectl's sake: folders are always read recursively.",
+    )
+    return lambda command: files(recursive(command))
 
 
 def read_given(paths: tuple[str, ...]) -> dict[str, bytes]:

@@ -50,7 +50,7 @@ def the_logs_of_a_job_by_its_name_alone(bench: Bench) -> Iterator[Scene]:
         yield Scene(lambda: bench.calls("logs", "train").err, mends=False)
 
 
-@SCENES.at("cli/commands/write/pausing.py", "restart {x}")
+@SCENES.at("cli/commands/write/rollout.py", "restart {x}")
 def a_job_that_is_restarted_like_a_deployment(bench: Bench) -> Iterator[Scene]:
     with scripted(bench, TRAIN):
         yield Scene(lambda: bench.calls("rollout", "restart", "job/train").err, mends=False)

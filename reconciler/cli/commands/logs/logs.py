@@ -20,7 +20,7 @@ from reconciler.cli.output.parsed import number_option
 from reconciler.errors import Invalid, Refused, listing
 
 from .merge import BEFORE_EVERYTHING, Wanted
-from .printer import Printer
+from .printer import Printer, print_file
 
 DEPLOYMENT = "ModelDeployment"
 
@@ -77,8 +77,6 @@ def logs(settings: Settings, /, target: str | None, selector: Selector | None, *
         raise click.UsageError("--since and --since-time cannot be combined")
     wanted = Wanted(_since(how), how["tail"] if how["tail"] >= 0 else None)
     if how["process"] is not None:
-        from .log_files import print_file
-
         print_file(settings.home / "logs" / f"{how['process']}.log", wanted, how, Printer(how, False))
         return 0
     if target and is_job(target):

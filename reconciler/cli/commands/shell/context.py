@@ -55,7 +55,17 @@ def list_(output: str | None) -> None:
     Example:
       reconciler context list
     """
-    _print_list(output)
+    contexts = read(default_path())
+    if output in ("json", "yaml"):
+        every = [{"name": c.name, "home": c.home, "ssh": c.ssh or None} for c in contexts.found.values()]
+        print_body({"current": contexts.current or None, "contexts": every}, output)
+    elif output == "name":
+        click.echo("".join(f"{name}\n" for name in contexts.found), nl=False)
+    elif not contexts.found:
+        click.echo("No contexts; add one with: reconciler context add NAME ssh://USER@HOST", err=True)
+    else:
+        rows = [("*" if n == contexts.current else "", n, c.where) for n, c in contexts.found.items()]
+        click.echo(table(("CURRENT", "NAME", "WHERE"), rows))
 
 
 @context.command(name="use")
@@ -67,7 +77,11 @@ def use_(name: str) -> None:
     Example:
       reconciler context use studio
     """
-    _use(name)
+    use(default_path(), name)
+    click.echo(f'Switched to context "{name}".')
+    for variable in ("RECONCILER_HOME", "RECONCILER_CONTEXT"):
+        if os.environ.get(variable):
+            click.echo(f"note: {variable} is set, and goes before it", err=True)
 
 
 @context.command()
@@ -128,28 +142,6 @@ def remove_(name: str) -> None:
     click.echo(f'context "{name}" removed')
 
 
-def _use(name: str) -> None:
-    use(default_path(), name)
-    click.echo(f'Switched to context "{name}".')
-    for variable in ("RECONCILER_HOME", "RECONCILER_CONTEXT"):
-        if os.environ.get(variable):
-            click.echo(f"note: {variable} is set, and goes before it", err=True)
-
-
-def _print_list(output: str | None) -> None:
-    contexts = read(default_path())
-    if output in ("json", "yaml"):
-        every = [{"name": c.name, "home": c.home, "ssh": c.ssh or None} for c in contexts.found.values()]
-        print_body({"current": contexts.current or None, "contexts": every}, output)
-    elif output == "name":
-        click.echo("".join(f"{name}\n" for name in contexts.found), nl=False)
-    elif not contexts.found:
-        click.echo("No contexts; add one with: reconciler context add NAME ssh://USER@HOST", err=True)
-    else:
-        rows = [("*" if n == contexts.current else "", n, c.where) for n, c in contexts.found.items()]
-        click.echo(table(("CURRENT", "NAME", "WHERE"), rows))
-
-
 # --- kubectl's words -------------------------------------------------------------------------------
 
 
@@ -160,18 +152,20 @@ def config() -> None:
 
 @config.command(name="get-contexts")
 @output_option("name")
-def get_contexts(output: str | None) -> None:
+@click.pass_context
+def get_contexts(ctx: click.Context, output: str | None) -> None:
     """List the contexts."""
     _note("context list")
-    _print_list(output)
+    ctx.invoke(list_, output=output)
 
 
 @config.command(name="use-context")
 @click.argument("name", shell_complete=_names)
-def use_context(name: str) -> None:
+@click.pass_context
+def use_context(ctx: click.Context, name: str) -> None:
     """Make a context the current one."""
     _note("context use NAME")
-    _use(name)
+    ctx.invoke(use_, name=name)
 
 
 @config.command(name="current-context")

@@ -60,13 +60,10 @@ def source() -> None:
 
 
 def _secret_options(name: str, text: str) -> Callable[[F], F]:
-    def decorate(command: F) -> F:
-        variable = click.option(
-            f"--{name}-env", metavar="VARIABLE", help=f"Variable of `reconciler up` with {text}."
-        )
-        return click.option(f"--{name}-file", metavar="FILE", help=f"File with {text}.")(variable(command))
-
-    return decorate
+    file = click.option(f"--{name}-file", metavar="FILE", help=f"File with {text}.")
+    help_text = f"Variable of `reconciler up` with {text}."
+    variable = click.option(f"--{name}-env", metavar="VARIABLE", help=help_text)
+    return lambda command: file(variable(command))
 
 
 @source.command("set")
