@@ -52,7 +52,6 @@ class Page:
     parts: tuple[str, ...]
     """Names of templates, which are also the ids of their sections."""
     view: View
-    in_menu: bool = True
     still: bool = False
     """True if its parts stay as they were loaded."""
     fixed: tuple[str, ...] = ()
@@ -65,6 +64,11 @@ class Page:
     """From the page's name to the question for this page alone; ``Snapshot.answer`` has the answer."""
     query: str = ""
     """The field of the address's query with the page's name, if its path has none."""
+
+    @property
+    def in_menu(self) -> bool:
+        """Return whether the menu has it: not a page of one object, and not the search."""
+        return "{name}" not in self.path and self.path != "/search"
 
     def address(self, name: str) -> str:
         """Return its address for a name."""
@@ -122,8 +126,7 @@ CHAT = Page(
     "/chat/{name}",
     "Chat with {name}",
     ("chat_state",),
-    lambda s, name: _chat(s, name),
-    in_menu=False,
+    _chat,
     fixed=("chat",),
     scripts=("chat_text.js", "chat_answer.js", "chat_message.js", "chat.js"),
     reloads=False,
@@ -137,21 +140,13 @@ PAGES = (
     ),
     Page("/cabling", "Cabling", ("cabling",), lambda s, _: {"cablings": cablings(s)}),
     Page("/nodes", "Machines", ("nodes",), _nodes),
-    Page(
-        "/nodes/{name}", "Machine {name}", ("node",), lambda s, name: {"node": node(s, name)}, in_menu=False
-    ),
+    Page("/nodes/{name}", "Machine {name}", ("node",), lambda s, name: {"node": node(s, name)}),
     Page("/deployments", "Deployments", ("deployments",), lambda s, _: {"deployments": deployments(s)}),
-    Page(
-        "/deployments/{name}",
-        "Deployment {name}",
-        ("deployment", "over_time"),
-        _deployment,
-        in_menu=False,
-    ),
+    Page("/deployments/{name}", "Deployment {name}", ("deployment", "over_time"), _deployment),
     Page("/jobs", "Jobs", ("jobs",), lambda s, _: {"jobs": jobs(s)}),
-    Page("/jobs/{name}", "Job {name}", ("job",), lambda s, name: {"job": job(s, name)}, in_menu=False),
+    Page("/jobs/{name}", "Job {name}", ("job",), lambda s, name: {"job": job(s, name)}),
     Page("/metrics", "Metrics", ("metrics",), _metrics, query="since"),
-    replace(CHAT, path="/chat", title="Chat", in_menu=True),
+    replace(CHAT, path="/chat", title="Chat"),
     CHAT,
     Page("/incidents", "Incidents", ("incidents",), lambda s, _: {"stories": stories(s), "whole": False}),
     Page(
@@ -159,7 +154,6 @@ PAGES = (
         "Incident {name}",
         ("incidents",),
         lambda s, name: {"stories": stories(s, name), "whole": True},
-        in_menu=False,
     ),
     Page("/events", "Events", ("event_filter", "events"), _events, query="object"),
     Page("/history", "History", ("held", "commits"), _history),
@@ -168,26 +162,12 @@ PAGES = (
         "Search",
         ("search",),
         lambda s, query: {"query": query, "found": search(s, query)},
-        in_menu=False,
         query="q",
     ),
-    Page(
-        "/history/{name}",
-        "Commit",
-        ("commit",),
-        lambda s, _: {"commit": commit(s)},
-        in_menu=False,
-        asks=ShowCommit,
-    ),
+    Page("/history/{name}", "Commit", ("commit",), lambda s, _: {"commit": commit(s)}, asks=ShowCommit),
 )
 MISSING = Page(
-    "/404",
-    "No such page",
-    ("missing",),
-    lambda s, name: {"address": name},
-    in_menu=False,
-    still=True,
-    reloads=False,
+    "/404", "No such page", ("missing",), lambda s, name: {"address": name}, still=True, reloads=False
 )
 """For an address that leads nowhere, which is the page's name."""
 EVERYWHERE = ("lost", "pulse")

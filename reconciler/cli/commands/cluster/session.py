@@ -216,7 +216,10 @@ class Session:
         if time.monotonic() - self._looked_at >= LOOK_SECONDS:
             self._looked_at = time.monotonic()
             try:
-                self._poll()
+                with self._client() as client:
+                    self._print_events(client)
+                    if not self._welcomed:
+                        self._await_calm(client)
             except (Unreachable, Refused):
                 if self._say.seconds_silent > REMIND_SECONDS and not self._welcomed:
                     self._say.show("... waiting for the controller to answer")
@@ -244,12 +247,6 @@ class Session:
         if self._events is not None:
             self._events.close()
         self._events = None
-
-    def _poll(self) -> None:
-        with self._client() as client:
-            self._print_events(client)
-            if not self._welcomed:
-                self._await_calm(client)
 
     def _print_events(self, client: Client) -> None:
         self._print(client.ask(ListEvents(self._last_event, since=self._began_at)))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ROUNDS_MAX = 3
 """One round may make another necessary, for example to end an agent that the controller started meanwhile."""
 T = TypeVar("T")
+Say = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +130,7 @@ def _run_task(settings: Settings, name: str, errand: _Task, how: _How) -> None:
             "OwnMachine", f"{name} is the controller's own machine: `reconciler up` keeps its agent running"
         )
 
-    def on_machine(do: Callable[[SshNode], Coroutine[Any, Any, T]]) -> T:
-        return asyncio.run(_with(settings, name, found[name], do))
-
-    _carry(name, errand, on_machine, how)
+    _carry(name, errand, lambda do: asyncio.run(_with(settings, name, found[name], do)), how)
 
 
 async def _with(
@@ -150,12 +148,12 @@ async def _with(
 
 
 def _carry(name: str, errand: _Task, on_machine: Callable[..., Any], how: _How) -> None:
-    tell = _Reporter(how.output is None)
+    say = click.echo if how.output is None else _silent
     wanted = on_machine(errand.look)
-    tell.machine(name, wanted)
+    _tell_machine(say, name, wanted)
     done: list[Action] = []
     if wanted.own_actions and not how.dry_run and (how.yes or agreed(f"do this on {name}?")):
-        last = on_machine(lambda machine: _carry_out(machine, errand, wanted, tell, done))
+        last = on_machine(lambda machine: _carry_out(machine, errand, wanted, say, done))
     else:
         last = wanted
     if how.output:
@@ -173,18 +171,18 @@ def _carry(name: str, errand: _Task, on_machine: Callable[..., Any], how: _How) 
 
 
 async def _carry_out(
-    machine: SshNode, errand: _Task, wanted: BootstrapPlan, tell: _Reporter, done: list[Action]
+    machine: SshNode, errand: _Task, wanted: BootstrapPlan, say: Say, done: list[Action]
 ) -> BootstrapPlan:
     """Carry out all actions that are possible from here. Raises ``Refused`` if some remain."""
     from reconciler.remote.nodes.bootstrap import carry_out, settle
 
     for again in range(ROUNDS_MAX):
         if again:
-            tell.measures(wanted.own_actions)
+            _tell_measures(say, wanted.own_actions)
         for number, measure in enumerate(wanted.own_actions, 1):
-            await carry_out(machine, measure, tell.progress)
+            await carry_out(machine, measure, lambda text: say(f"     {text}", err=True))
             done.append(measure)
-            tell.done(number)
+            say(f"{number:3}. done")
         await settle(machine)
         wanted = await errand.look(machine)
         if not wanted.own_actions:
@@ -193,42 +191,29 @@ async def _carry_out(
     raise Refused("NotInPlace", f"{machine.name}: still to do after {ROUNDS_MAX} attempts: {left}")
 
 
-class _Reporter:
-    """Prints the next actions, unless the output is for a program."""
+def _silent(text: str, err: bool = False) -> None:
+    """Print nothing: the output is for a program."""
 
-    def __init__(self, aloud: bool) -> None:
-        self._aloud = aloud
 
-    def machine(self, name: str, wanted: BootstrapPlan) -> None:
-        found, seen = wanted.found, wanted.seen
-        rights = {"root": "as root", "sudo": "sudo without a password"}.get(seen.administrator, "no sudo")
-        self._print(f"{name}: {found.system} {found.machine}, user {found.user}, {rights}, {found.python}")
-        self.measures(wanted.own_actions)
-        others = [each for each in wanted.measures if each.by_person]
-        if others:
-            self._print(f"in a terminal of {name}, by somebody with an administrator's password:")
-        for measure in others:
-            self._print(f"     # {measure.why}\n     {str(measure.act).removeprefix('$ ')}")
-        for note in wanted.notes:
-            self._print(f"note: {note.text}" + (f"\n     {note.command}" if note.command else ""))
+def _tell_machine(say: Say, name: str, wanted: BootstrapPlan) -> None:
+    found, seen = wanted.found, wanted.seen
+    rights = {"root": "as root", "sudo": "sudo without a password"}.get(seen.administrator, "no sudo")
+    say(f"{name}: {found.system} {found.machine}, user {found.user}, {rights}, {found.python}")
+    _tell_measures(say, wanted.own_actions)
+    others = [each for each in wanted.measures if each.by_person]
+    if others:
+        say(f"in a terminal of {name}, by somebody with an administrator's password:")
+    for measure in others:
+        say(f"     # {measure.why}\n     {str(measure.act).removeprefix('$ ')}")
+    for note in wanted.notes:
+        say(f"note: {note.text}" + (f"\n     {note.command}" if note.command else ""))
 
-    def measures(self, wanted: tuple[Action, ...]) -> None:
-        for number, measure in enumerate(wanted, 1):
-            self._print(f"{number:3}. {measure.why}\n     {measure.act}")
-            shown = getattr(measure.act, "shown", "")
-            if shown:
-                self._print(indent(shown.rstrip("\n"), "     | ", lambda line: True))
 
-    def progress(self, text: str) -> None:
-        if self._aloud:
-            click.echo(f"     {text}", err=True)
-
-    def done(self, number: int) -> None:
-        self._print(f"{number:3}. done")
-
-    def _print(self, text: str) -> None:
-        if self._aloud:
-            click.echo(text)
+def _tell_measures(say: Say, wanted: tuple[Action, ...]) -> None:
+    for number, measure in enumerate(wanted, 1):
+        say(f"{number:3}. {measure.why}\n     {measure.act}")
+        if shown := getattr(measure.act, "shown", ""):
+            say(indent(shown.rstrip("\n"), "     | ", lambda line: True))
 
 
 def _body(name: str, wanted: BootstrapPlan, done: list[Action]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import click
 
 from reconciler.cli.core import complete
-from reconciler.cli.core.app import Settings
 from reconciler.cli.core.fields import Field, field_at
 from reconciler.cli.core.kinds import RANK, kind_named
 from reconciler.cli.output.form import output_option, print_body
@@ -98,8 +97,7 @@ def api_resources(output: str | None) -> None:
 
 
 @click.command("api-versions")
-@click.pass_obj
-def api_versions(settings: Settings) -> None:
+def api_versions() -> None:
     """List the supported versions of manifests. No cluster is needed.
 
     \b

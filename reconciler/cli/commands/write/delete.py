@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import click
@@ -95,17 +95,13 @@ def delete(
         if not gone and not targets.named and how.output is None:
             click.echo("No resources found", err=True)
         if runs and wait:
-            _until(settings, lambda client: _remaining(client, gone), timeout)
+            wait_until(settings, lambda client: _remaining(client, gone), timeout, quiet_screen())
         if gone and (wait or not runs):
             until_read(settings, how, landed)
     else:
         missing[:] = targets.named
     if missing and not ignore_not_found:
         raise missing_all(missing, kept)
-
-
-def _until(settings: Settings, awaited: Callable[[Client], str], seconds: float) -> None:
-    wait_until(settings, awaited, seconds, quiet_screen())
 
 
 def _linked(error: InvalidManifests, chosen: Collection[Key]) -> Exception:
@@ -127,7 +123,9 @@ def _admitted(settings: Settings, revision: str, gone: list[Key], seconds: float
     repo = opened(settings)
     names = [f"{kind.lower()}/{name}" for kind, name in gone]
     try:
-        _until(settings, lambda client: unread(client, repo, revision, about=names), seconds)
+        wait_until(
+            settings, lambda client: unread(client, repo, revision, about=names), seconds, quiet_screen()
+        )
     except Refused as error:
         if error.code not in KEPT_OUT:
             raise

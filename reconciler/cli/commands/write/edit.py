@@ -108,7 +108,8 @@ def _edited(draft: Path, key: Key, opened: str, check: Callable[[str], Any]) -> 
         try:
             check(text)
         except Invalid as error:
-            problems, refused = _problems(error), text
+            found = error.problems if isinstance(error, InvalidManifests) else (error,)
+            problems, refused = tuple(str(each).removeprefix(":") for each in found), text
         else:
             return True
 
@@ -122,12 +123,6 @@ def _checked(files: Files, key: Key, text: str) -> Any:
     if [document.key for document in documents] != [key]:
         raise Invalid(f'expected one document, the {key[0]} "{key[1]}"; kind and name cannot change')
     return put_text(files, documents[0])
-
-
-def _problems(error: Invalid) -> tuple[str, ...]:
-    if not isinstance(error, InvalidManifests):
-        return (str(error),)
-    return tuple(str(problem).removeprefix(":") for problem in error.problems)
 
 
 def _header(key: Key, problems: tuple[str, ...]) -> str:

@@ -96,7 +96,7 @@ def drawing(item: Fabric, wide: bool, width: int) -> Iterator[tuple[str, str]]:
     if nodes and len(nodes) <= min(room // _LANE_MIN, len(ascii_uppercase)):
         yield from _lanes(cables, nodes, room)
     else:
-        yield from _listed(cables, width)
+        yield from _listed(cables)
     if wide:
         yield "", ""
         yield from _detailed(cables, width)
@@ -149,7 +149,7 @@ def _lanes(cables: Sequence[Cable], nodes: list[str], room: int) -> Iterator[tup
         yield f"{''.join(row)}{cable.speed:<9} {cable.state}".rstrip(), cable.state
 
 
-def _listed(cables: Sequence[Cable], width: int) -> Iterator[tuple[str, str]]:
+def _listed(cables: Sequence[Cable]) -> Iterator[tuple[str, str]]:
     """Yield a line for each cable if the machines do not fit side by side."""
     rows = [["LINK", "SPEED", "STATE"], *([cable.name, cable.speed, cable.state] for cable in cables)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
