@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 
 from .commands.shell.help import SHELLS, script
-from .core.app import LISTED, reconciler
-from .core.groups import grouped
+from .core.app import reconciler
+from .core.groups import GROUPS
 from .reference import EXITS, USUAL_EXITS, contexts, write_all
 
 NAMES = {"bash": "reconciler.bash", "zsh": "_reconciler", "fish": "reconciler.fish"}
@@ -37,7 +37,7 @@ def _page() -> Iterator[str]:
     yield f".SH DESCRIPTION\n{_text(reconciler.help)}.SH OPTIONS\n"
     yield from _options(root)
     yield ".TP\n\\fB\\-h, \\-\\-help\\fR\nShow the help of a command.\n"
-    for title, names in grouped(LISTED):
+    for title, names in GROUPS.items():
         yield f".SH {_escaped(title).upper()}\n"
         for context in contexts(root, names):
             yield from _command(context)

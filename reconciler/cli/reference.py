@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from .core.app import LISTED, reconciler
-from .core.groups import grouped
+from .core.groups import GROUPS
 
 BEGIN = "<!-- Written by `python -m reconciler.cli.reference`; edit the commands' own help instead. -->"
 END = "<!-- end of what is written -->"
@@ -52,12 +52,10 @@ def between(page: str, begin: str, content: str) -> str:
 
 def _reference() -> Iterator[str]:
     root = click.Context(reconciler, info_name="reconciler")
-    groups = list(grouped(LISTED))
-    yield from (
-        f"- {title}: {', '.join(f'[{name}](#{name})' for name in names)}\n" for title, names in groups
-    )
+    for title, names in GROUPS.items():
+        yield f"- {title}: {', '.join(f'[{name}](#{name})' for name in names)}\n"
     yield f"\nEach exits with {USUAL_EXITS}, unless it says otherwise.\n\n"
-    for context in contexts(root, [name for _, names in groups for name in names]):
+    for context in contexts(root, LISTED):
         yield from _command(context)
 
 

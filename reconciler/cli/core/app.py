@@ -19,7 +19,7 @@ from reconciler.cli.output.streams import shown
 from reconciler.cli.output.typed import WITHOUT_CLUSTER, typed
 from reconciler.errors import InvalidManifests, ReconcilerError, Unreachable
 
-from .groups import GROUPS, grouped, summary
+from .groups import GROUPS
 
 if TYPE_CHECKING:
     from reconciler.cli.contexts.away import Away
@@ -42,7 +42,7 @@ COMMANDS = {
 """The module of each command."""
 HOME_VARIABLE, CONTEXT_VARIABLE = "RECONCILER_HOME", "RECONCILER_CONTEXT"
 DEFAULT_HOME = Path("~/.reconciler")
-LISTED = [name for name in COMMANDS if name not in UNLISTED]
+LISTED = [name for commands in GROUPS.values() for name in commands]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +147,11 @@ class Commands(SuggestingGroup):
         return list(COMMANDS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in groups. Only commands without a group are imported for their summary."""
+        """Write the commands in groups, and import none of them."""
         width = max(map(len, LISTED))
-        for title, names in grouped(LISTED):
+        for title, commands in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), self._summary(ctx, name)) for name in names])
-
-    def _summary(self, ctx: click.Context, name: str) -> str:
-        command = None if summary(name) else self.get_command(ctx, name)
-        return summary(name) or (command.get_short_help_str(UNCUT) if command else "")
+                formatter.write_dl([(name.ljust(width), summary) for name, (_, summary) in commands.items()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module = COMMANDS.get(cmd_name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 GROUPS = {
     "Run a cluster": {
         "quickstart": ("cluster.quickstart", "Serve a small model on this machine, to try everything."),
@@ -133,18 +131,3 @@ GROUPS = {
 }
 """Module and summary of each command, by group, in the order of help and of the reference. The module is one of
 ``cli/commands``, loaded on use so that commands start quickly."""
-OTHERS = "Further commands"
-
-
-def grouped(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each group with its commands in ``names``; commands without a group come last."""
-    for title, commands in GROUPS.items():
-        if found := [name for name in commands if name in names]:
-            yield title, found
-    if left := [name for name in names if summary(name) is None]:
-        yield OTHERS, left
-
-
-def summary(name: str) -> str | None:
-    """Return the summary of a command; None for one without a group."""
-    return next((commands[name][1] for commands in GROUPS.values() if name in commands), None)

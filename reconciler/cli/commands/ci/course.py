@@ -13,7 +13,6 @@ from pydantic.alias_generators import to_camel
 
 from reconciler.cli.output.kind_columns import state
 from reconciler.errors import Invalid, Refused, Unreachable
-from reconciler.source.yaml.plain import as_yaml
 from reconciler.wire.admin import Approve, Get, ShowPlan, ShowStatus
 from reconciler.wire.answers import ControllerStatus
 from reconciler.wire.objects import Fabric, ModelDeployment
@@ -127,9 +126,8 @@ class Course:
     def _apply(self) -> bool:
         step, at = self._begin("apply the change")
         before = self._ready_now()
-        text = "---\n".join(as_yaml(document) for document in self.change.documents)
         try:
-            revision, self.pushed = self.home.push(text)
+            revision, self.pushed = self.home.push(self.change.text)
         except Invalid as error:
             step.said.append(f"the push was refused: {error}")
             self._end(step, at, before)
@@ -241,10 +239,10 @@ class Course:
         }
         now = time.monotonic()
         during = [each for each in self.watcher.requests if (each.ended_at or now) >= at]
-        step.requests, step.failed = len(during), sum(each.failed for each in during)
+        step.requests, step.failed = len(during), sum(bool(each.error) for each in during)
         seconds = ((each.ended_at or now) - each.begun_at for each in during)
         step.longest = round(max(seconds, default=0.0), 1)
-        step.said = list(dict.fromkeys(step.said + [each.error for each in during if each.failed]))
+        step.said = list(dict.fromkeys(step.said + [each.error for each in during if each.error]))
 
     def _until(
         self, what: str, at: float, true: Callable[[], bool], seconds: float = STEP_SECONDS_MAX

@@ -77,6 +77,7 @@ def rehearse(folder: Path, base: str, faults: tuple[str, ...], minutes: float, m
     from .course import Course
     from .faults import chosen, named
     from .home import put_models, rehearsal_home
+    from .stand_ins import stand_ins
 
     classes = named(faults)
     before, after = _documents(files_of_base(folder, base)), _documents(_files(folder))
@@ -85,15 +86,12 @@ def rehearse(folder: Path, base: str, faults: tuple[str, ...], minutes: float, m
     deadline, progress = time.monotonic() + minutes * 60, quiet_screen(timed=True)
     with _interruptible(), rehearsal_home() as home:
         progress.show("starting emulated Macs")
-        union = _union(before or after, after)
-        from .stand_ins import stand_ins
-
-        everything = stand_ins(union, {})
+        everything = stand_ins(_union(before or after, after), {})
         put_models(home.models, model, everything.models)
-        accesses = home.start_machines(_text(everything.documents))
+        accesses = home.start_machines(everything.text)
         old, new = stand_ins(before or after, accesses), stand_ins(after, accesses)
         put_models(home.models, model, {**old.models, **new.models})
-        home.start(_text(old.documents))
+        home.start(old.text)
         course = Course(home, old, new, deadline, progress.show)
         passed = course.run(lambda deployments, fabrics: chosen(classes, deployments, fabrics))
         progress.show("ending everything")
@@ -159,12 +157,6 @@ def _union(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[di
     """Return all objects of both, in their later form: machines and cables that come or go are emulated too."""
     found = {(each["kind"], each["metadata"]["name"]): each for each in (*before, *after)}
     return [each for (kind, _), each in found.items() if kind in ("Node", "Fabric", "Model")]
-
-
-def _text(documents: list[dict[str, Any]]) -> str:
-    from reconciler.source.yaml.plain import as_yaml
-
-    return "---\n".join(as_yaml(document) for document in documents)
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reconciler.source.yaml.plain import as_yaml
+
 SPLITS = (8, 4, 2, 1)
 """Numbers of ranks that the tiny model can be split over."""
 GROWTH = {"idle": "1s", "groupAge": "1s", "nodeUptime": "1s"}
@@ -56,6 +58,11 @@ class StandIns:
         return {
             name for name in self.served if not deployments[name]["spec"].get("serving", {}).get("embedding")
         }
+
+    @property
+    def text(self) -> str:
+        """Return the manifests as YAML."""
+        return "---\n".join(map(as_yaml, self.documents))
 
     def note(self, text: str) -> None:
         if text not in self.notes:

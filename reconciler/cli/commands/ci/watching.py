@@ -51,10 +51,6 @@ class Request:
     error: str = ""
 
     @property
-    def failed(self) -> bool:
-        return bool(self.error)
-
-    @property
     def answered(self) -> bool:
         return self.ended_at is not None and not self.error
 

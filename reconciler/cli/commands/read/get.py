@@ -129,7 +129,7 @@ def _print(found: Found, one: bool, how: dict[str, Any]) -> None:
             click.echo("No resources found", err=True)
         case "name":
             for item in found.items:
-                click.echo(full(item))
+                click.echo(_full(*key_of(item)))
         case "dot" | "svg":
             click.echo(_graph(found.items, form.name), nl=False)
         case "custom-columns":
@@ -151,12 +151,8 @@ def _graph(items: list[Item], form: str) -> str:
     return graph.dot(items[0]) if form == "dot" else graph.svg(items[0])
 
 
-def full(item: Item) -> str:
-    """Return the name that `-o name` prints and other commands accept."""
-    return _full(*key_of(item))
-
-
 def _full(kind: str, name: str) -> str:
+    """Return the name that `-o name` prints and other commands accept."""
     return f"{kind.lower()}/{name}" if kind in READ_ONLY else full_name(kind, name)
 
 
@@ -261,7 +257,7 @@ class _Changes:
 _PRINTERS: dict[str, Callable[[Form, Item], None]] = {
     "json": lambda form, item: print_line(item, "json"),
     "yaml": lambda form, item: print_line(item, "yaml"),
-    "name": lambda form, item: click.echo(full(item)),
+    "name": lambda form, item: click.echo(_full(*key_of(item))),
     "jsonpath": lambda form, item: click.echo(render(form.template, item), nl=False),
     "custom-columns": lambda form, item: click.echo("   ".join(_columns(form, [item])[0])),
 }
