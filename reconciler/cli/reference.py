@@ -102,9 +102,8 @@ def _option(parameter: click.Parameter) -> str:
     value = "" if parameter.is_flag else f" {parameter.make_metavar(click.Context(reconciler))}"
     help_text = (parameter.help or "").replace("|", "\\|")
     default = parameter.default
-    shown = f" Default: `{default}`." if parameter.show_default and isinstance(default, str | int) else ""
-    if shown and isinstance(default, bool):
-        shown = ""
+    said = parameter.show_default and isinstance(default, str | int) and not isinstance(default, bool)
+    shown = f" Default: `{default}`." if said else ""
     cell = names + (f" `{value.strip()}`" if value else "")
     return f"| {cell.replace('|', chr(92) + '|')} | {help_text}{shown} |\n"
 

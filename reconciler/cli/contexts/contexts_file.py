@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,19 +50,20 @@ class Contexts:
         """Return a context. Raises ``Refused`` with the nearest name."""
         if name in self.found:
             return self.found[name]
-        close = difflib.get_close_matches(name, list(self.found), 1, 0.6)
-        advice = f'did you mean "{close[0]}"?' if close else "list them with: reconciler context list"
+        advice = _advice(name, self.found, "list them with: reconciler context list")
         raise Refused("NotFound", f'there is no context "{name}" in {self.path}; {advice}')
+
+
+def _advice(name: str, known: Iterable[str], otherwise: str) -> str:
+    close = difflib.get_close_matches(name, list(known), 1, 0.6)
+    return f'did you mean "{close[0]}"?' if close else otherwise
 
 
 def default_path() -> Path:
     """Return the user's file of contexts, which need not exist."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (
-        (Path(base) if base.startswith("/") else Path("~/.config").expanduser())
-        / "reconciler"
-        / "contexts.yaml"
-    )
+    folder = Path(base) if base.startswith("/") else Path("~/.config").expanduser()
+    return folder / "reconciler" / "contexts.yaml"
 
 
 def read(path: Path) -> Contexts:
@@ -79,9 +80,10 @@ def read(path: Path) -> Contexts:
     problems = list(tree.problems)
     if tree.root is None and not problems:
         return Contexts(path)
-    reader = _Reader(str(path), problems)
-    found = reader.contexts(tree.root) if tree.root is not None else {}
-    current = reader.current(tree.root, found) if tree.root is not None else ""
+    if tree.root is not None:
+        reader = _Reader(str(path), problems)
+        found = reader.contexts(tree.root)
+        current = reader.current(tree.root, found)
     if problems:
         raise InvalidManifests(tuple(problems))
     return Contexts(path, current, found)
@@ -151,11 +153,8 @@ class _Reader:
         if node is None:
             return ""
         if node.value not in found:
-            self._add(
-                node,
-                "current",
-                f"there is no context {node.value!r}; expected one of {', '.join(found) or 'none'}",
-            )
+            text = f"there is no context {node.value!r}; expected one of {', '.join(found) or 'none'}"
+            self._add(node, "current", text)
         return str(node.value)
 
     def _context(self, name: str, node: Any) -> Context | None:
@@ -189,8 +188,7 @@ class _Reader:
             return False
         for name, child in node.children.items():
             if known is not None and name not in known:
-                close = difflib.get_close_matches(name, known, 1, 0.6)
-                advice = f'did you mean "{close[0]}"?' if close else f"expected one of {', '.join(known)}"
+                advice = _advice(name, known, f"expected one of {', '.join(known)}")
                 self._add(child, f"{path}.{name}".lstrip("."), f"unknown field; {advice}")
         return True
 

@@ -69,11 +69,7 @@ class Settings:
     @property
     def cluster(self) -> str:
         """Return a name of the cluster that is unique on this machine: its home, or its context's URL and home."""
-        return (
-            str(self.place)
-            if self.away is None
-            else f"{self.away.context.ssh.rstrip('/')}{self.away.context.home}"
-        )
+        return str(self.place) if self.away is None else self.away.context.where
 
     @property
     def store(self) -> Path:
@@ -157,9 +153,8 @@ class Commands(SuggestingGroup):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        command: click.Command = getattr(
-            import_module(f"reconciler.cli.commands.{module}"), cmd_name.replace("-", "_")
-        )
+        found = import_module(f"reconciler.cli.commands.{module}")
+        command: click.Command = getattr(found, cmd_name.replace("-", "_"))
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

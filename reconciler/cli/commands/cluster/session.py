@@ -106,34 +106,25 @@ def signals() -> Iterator[UpOptions]:
         os.close(waking)
 
 
+@dataclass(slots=True)
 class Session:
     """One run of `up`. The supervisor's first child is the controller."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        say: Screen,
-        options: UpOptions,
-        supervisor: Supervisor,
-        identity: FileIdentity,
-        began_at: float,
-        revision: str | None = None,
-    ) -> None:
-        """``began_at``: a time before any service was started, in seconds since the Unix epoch; events from then on are
-        shown. ``revision``: the repository's newest commit; None if it is empty or not used."""
-        self._settings = settings
-        self._say = say
-        self._options = options
-        self._supervisor = supervisor
-        self._identity = identity
-        self._revision = revision
-        self._last_event = 0
-        self._began_at = began_at
-        self._looked_at = 0.0
-        self._waits_for = "the controller to start"
-        self._welcomed = False
-        self._events: Client | None = None
-        """The connection that will bring the next events."""
+    _settings: Settings
+    _say: Screen
+    _options: UpOptions
+    _supervisor: Supervisor
+    _identity: FileIdentity
+    _began_at: float
+    """A time before any service was started, in seconds since the Unix epoch; events from then on are shown."""
+    _revision: str | None = None
+    """The repository's newest commit; None if it is empty or not used."""
+    _last_event: int = 0
+    _looked_at: float = 0.0
+    _waits_for: str = "the controller to start"
+    _welcomed: bool = False
+    _events: Client | None = None
+    """The connection that will bring the next events."""
 
     @property
     def _controller(self) -> Child:

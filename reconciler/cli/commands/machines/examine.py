@@ -12,12 +12,11 @@ import click
 from reconciler.cli.core.app import Settings
 from reconciler.cli.core.commits import nodes_of
 from reconciler.cli.core.complete import nodes
+from reconciler.cli.core.confirm import agreed
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.screen import quiet_screen
 from reconciler.cli.output.table_layout import beside, fold, page_width
 from reconciler.errors import Invalid, Refused
-
-from .meeting import met
 
 if TYPE_CHECKING:
     from reconciler.doctor.preconditions import Judgement
@@ -95,6 +94,36 @@ def _tell(found: list[tuple[Report, Path]], output: str | None) -> int:
         each[1] for each in compared
     ]
     return 0 if all(verdict in GOOD for verdict in verdicts) else 1
+
+
+# --- the first contact: its host key is shown before anybody logs in ---------------------------------
+
+
+def presented(host: str, port: int | None) -> Any:
+    """Return the host key of a server, after showing its fingerprint. Raises ``Silent``."""
+    from reconciler.remote.nodes import introduction
+
+    found = asyncio.run(introduction.host_key(host, port))
+    click.echo(f"{host} has the host key {found.fingerprint}", err=True)
+    click.echo("compare it on the machine: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", err=True)
+    return found
+
+
+def met(words: str, options: dict[str, Any], purpose: str) -> tuple[dict[str, Any], bool]:
+    """Return the fields of ``spec.ssh`` for ``[USER@]HOST``, after showing its host key, and whether to log in there."""
+    from reconciler.remote.nodes import introduction
+
+    own, _, host = words.rpartition("@")
+    port = options["port"]
+    found = presented(host, port)
+    ssh = {
+        "host": host,
+        **({"port": port} if port else {}),
+        "user": options["user"] or own or introduction.current_user(),
+        "hostKey": found.line,
+    }
+    question = f"is this the machine's own key, and should {ssh['user']} log in to {purpose} it?"
+    return ssh, options["yes"] or agreed(question)
 
 
 # --- examining -------------------------------------------------------------------------------------

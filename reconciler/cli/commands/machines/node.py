@@ -22,8 +22,7 @@ from reconciler.errors import Invalid, Refused, Unreachable
 from reconciler.wire.admin import ShowProtection
 
 from .bootstrap import bootstrap, reset
-from .examine import examine
-from .meeting import met, presented
+from .examine import examine, met, presented
 
 NODE = "Node"
 HOST_KEY = ("spec", "ssh", "hostKey")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.cli.commands.machines import meeting
+from reconciler.cli.commands.machines import examine
 from reconciler.source.yaml.documents import load
 from tests.cli.commands.machines.apart import run_apart
 from tests.needs import needing
@@ -141,7 +141,7 @@ async def test_where_there_is_no_server_it_is_said(place: Place) -> None:
 def test_the_user_is_that_of_the_option_or_of_the_words_or_who_types(
     monkeypatch: pytest.MonkeyPatch, words: str, option: str | None, user: str
 ) -> None:
-    monkeypatch.setattr(meeting, "presented", lambda host, port: SimpleNamespace(line="a key"))
+    monkeypatch.setattr(examine, "presented", lambda host, port: SimpleNamespace(line="a key"))
     monkeypatch.setattr(getpass, "getuser", lambda: "me")
-    ssh, agreed = meeting.met(words, {"port": None, "user": option, "yes": True}, "add")
+    ssh, agreed = examine.met(words, {"port": None, "user": option, "yes": True}, "add")
     assert (ssh, agreed) == ({"host": "studio.local", "user": user, "hostKey": "a key"}, True)

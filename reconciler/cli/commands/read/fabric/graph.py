@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ _LINE_HEIGHT = 20
 _TEXT_COLUMNS = 92
 _CROWDED = 40.0
 """Distance from the picture's centre within which there are no labels."""
-Point = tuple[float, float]
+Point = complex
 
 
 def colour(cable: Cable) -> str:
@@ -70,12 +71,12 @@ def svg(item: Fabric) -> str:
     nodes = nodes_of(cables)
     radius = max(250.0, 55.0 * len(nodes))
     width = max(2 * radius + _NODE_WIDTH + 60, 760)
-    centre = (width / 2, radius + 70)
+    centre = complex(width / 2, radius + 70)
     places = {node: _place(number, len(nodes), centre, radius) for number, node in enumerate(nodes)}
     drawn = list(_lines(cables, places, centre))
     differing = {cable.text: cable for cable in cables if cable.text}
     notes = [line for cable in differing.values() for line in _note(cable)]
-    height = centre[1] + radius + 60 + _LINE_HEIGHT * (len(notes) + 1)
+    height = centre.imag + radius + 60 + _LINE_HEIGHT * (len(notes) + 1)
     name = escape(item["metadata"]["name"])
     rows = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}"'
@@ -87,7 +88,7 @@ def svg(item: Fabric) -> str:
         *(_box(node, place) for node, place in places.items()),
         *(text for _, texts in drawn for text in texts),
     ]
-    top = centre[1] + radius + 60
+    top = centre.imag + radius + 60
     for number, (text, fill) in enumerate(notes):
         rows.append(f'<text x="20" y="{top + number * _LINE_HEIGHT:.0f}" fill="{fill}">{escape(text)}</text>')
     return "\n".join([*rows, "</svg>"]) + "\n"
@@ -98,7 +99,7 @@ def _place(number: int, count: int, centre: Point, radius: float) -> Point:
     angle = math.pi + 2 * math.pi * number / max(count, 1)
     if count == 4:
         angle += math.pi / 4  # as a square its sides are level
-    return centre[0] + radius * math.cos(angle), centre[1] + radius * math.sin(angle)
+    return centre + cmath.rect(radius, angle)
 
 
 def _lines(
@@ -115,20 +116,18 @@ def _lines(
         start, end = _moved(places[one], places[other], aside if one < other else -aside)
         dashes = "" if cable.state in THERE else ' stroke-dasharray="6 5"'
         line = (
-            f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}"'
+            f'<line x1="{start.real:.1f}" y1="{start.imag:.1f}" x2="{end.real:.1f}" y2="{end.imag:.1f}"'
             f' stroke="{colour(cable)}" stroke-width="3"{dashes}/>'
         )
-        length = math.dist(start, end)
-        middle = _along(start, end, length / 2)
-        if (
-            math.dist(middle, centre) < _CROWDED
-        ):  # cables across the circle meet there, and so would their labels
-            middle = _along(start, end, 0.36 * length)
+        away = _towards(start, end) * _reach(start, end)
+        middle = (start + end) / 2
+        if abs(middle - centre) < _CROWDED:  # cables across the circle meet there, and so would their labels
+            middle = start + 0.36 * (end - start)
         yield (
             line,
             (
-                _mark(_along(start, end, _reach(start, end)), number),
-                _mark(_along(end, start, _reach(start, end)), number_there),
+                _mark(start + away, number),
+                _mark(end - away, number_there),
                 *_label(middle, label(cable), colour(cable)),
             ),
         )
@@ -136,47 +135,44 @@ def _lines(
 
 def _moved(start: Point, end: Point, aside: float) -> tuple[Point, Point]:
     """Return a line moved sideways, so that two cables of one pair are side by side."""
-    length = math.dist(start, end) or 1.0
-    across = (-(end[1] - start[1]) / length * aside, (end[0] - start[0]) / length * aside)
-    return (start[0] + across[0], start[1] + across[1]), (end[0] + across[0], end[1] + across[1])
+    across = 1j * aside * _towards(start, end)
+    return start + across, end + across
 
 
 def _reach(start: Point, end: Point) -> float:
     """Return the distance from the middle of a box at which a line leaves it, with a small margin."""
-    length = math.dist(start, end) or 1.0
-    slope_x, slope_y = abs(end[0] - start[0]) / length, abs(end[1] - start[1]) / length
+    way = _towards(start, end)
     sides = [
-        _NODE_WIDTH / 2 / slope_x if slope_x else math.inf,
-        _NODE_HEIGHT / 2 / slope_y if slope_y else math.inf,
+        _NODE_WIDTH / 2 / abs(way.real) if way.real else math.inf,
+        _NODE_HEIGHT / 2 / abs(way.imag) if way.imag else math.inf,
     ]
     return min(sides) + 14
 
 
-def _along(start: Point, end: Point, distance: float) -> Point:
-    length = math.dist(start, end) or 1.0
-    part = distance / length
-    return start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part
+def _towards(start: Point, end: Point) -> Point:
+    """Return the direction of a line, of length 1."""
+    return (end - start) / (abs(end - start) or 1.0)
 
 
 def _mark(at: Point, number: str) -> str:
     return (
-        f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="10" fill="#ffffff" stroke="#24292f"/>'
-        f'<text x="{at[0]:.1f}" y="{at[1] + 4.5:.1f}" text-anchor="middle">{escape(number)}</text>'
+        f'<circle cx="{at.real:.1f}" cy="{at.imag:.1f}" r="10" fill="#ffffff" stroke="#24292f"/>'
+        f'<text x="{at.real:.1f}" y="{at.imag + 4.5:.1f}" text-anchor="middle">{escape(number)}</text>'
     )
 
 
 def _label(at: Point, text: str, fill: str) -> Iterator[str]:
     """Yield a label over a white outline, as two elements, because not every viewer supports ``paint-order``."""
     for looks in ('fill="#ffffff" stroke="#ffffff" stroke-width="5" aria-hidden="true"', f'fill="{fill}"'):
-        yield f'<text x="{at[0]:.1f}" y="{at[1] - 6:.1f}" text-anchor="middle" {looks}>{escape(text)}</text>'
+        yield f'<text x="{at.real:.1f}" y="{at.imag - 6:.1f}" text-anchor="middle" {looks}>{escape(text)}</text>'
 
 
 def _box(node: str, at: Point) -> str:
-    left, top = at[0] - _NODE_WIDTH / 2, at[1] - _NODE_HEIGHT / 2
+    left, top = at.real - _NODE_WIDTH / 2, at.imag - _NODE_HEIGHT / 2
     shown = node if len(node) <= 20 else node[:19] + "…"
     return (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{_NODE_WIDTH}" height="{_NODE_HEIGHT}" rx="8" fill="#f6f8fa"'
-        f' stroke="#24292f"/><text x="{at[0]:.1f}" y="{at[1] + 5:.1f}" text-anchor="middle"'
+        f' stroke="#24292f"/><text x="{at.real:.1f}" y="{at.imag + 5:.1f}" text-anchor="middle"'
         f' font-weight="bold">{escape(shown)}<title>{escape(node)}</title></text>'
     )
 
