@@ -148,9 +148,8 @@ class Feed:
             self._heard_at = self._clock()
             if self.snapshot.lost:
                 self._update()
-            if (
-                self.snapshot.status and status != self.snapshot.status
-            ):  # never before the objects: they say who needs a key
+            # Never before the objects: they say who needs a key.
+            if self.snapshot.status and status != self.snapshot.status:
                 self._update(status=status)
             await asyncio.sleep(self._rhythm.seconds)
 

@@ -262,8 +262,7 @@ def print_preview(
         return frozenset((HELD,))
     for step in body["plan"]["steps"]:
         click.echo(f"note: would {step['text']}", err=True)
-    for text in dict.fromkeys(
-        refused["text"] for refused in body["plan"]["refused"]
-    ):  # of each replica the same
+    # Of each replica the same.
+    for text in dict.fromkeys(refused["text"] for refused in body["plan"]["refused"]):
         click.echo(typed(f"note: would refuse: {text}"), err=True)
     return frozenset(refused["object"] for refused in body["plan"]["refused"])

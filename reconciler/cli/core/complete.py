@@ -23,6 +23,8 @@ ANSWER_SECONDS = 1.0
 
 def objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete kinds, then names of the typed kind; or `KIND/NAME`; or a name alone."""
+    from reconciler.resources import PLURALS
+
     from .kinds import EVERYTHING
 
     typed = _typed(ctx, param)
@@ -32,7 +34,9 @@ def objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     if typed and "/" not in typed[0]:
         return _items(_names(ctx, typed[0]), incomplete, typed)
     words = [*_kind_words(incomplete.lower()), *([EVERYTHING] if EVERYTHING.startswith(incomplete) else [])]
-    return _items(words) or _items(_every_name(ctx), incomplete)
+    if words:
+        return _items(words)
+    return _items(sorted({name for kind in PLURALS.values() for name in _names(ctx, kind)}), incomplete)
 
 
 def deployments(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -61,8 +65,10 @@ def incidents(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
         return []
     if incomplete and not incomplete.isdigit():
         return objects(ctx, param, incomplete)
+    from reconciler.wire.admin import ListIncidents
+
     with contextlib.suppress(ReconcilerError, OSError):
-        return _items(_incidents(_settings(ctx)), incomplete)
+        return _items((str(item["id"]) for item in _asked(_settings(ctx), ListIncidents())), incomplete)
     return []
 
 
@@ -123,12 +129,6 @@ def _kind_words(incomplete: str) -> list[str]:
 # --- names -----------------------------------------------------------------------------------------
 
 
-def _every_name(ctx: click.Context) -> list[str]:
-    from reconciler.resources import PLURALS
-
-    return sorted({name for kind in PLURALS.values() for name in _names(ctx, kind)})
-
-
 def _names(ctx: click.Context, word: str) -> list[str]:
     from .kinds import kind_named
 
@@ -167,12 +167,6 @@ def _of_controller(settings: Settings, kind: str) -> list[str]:
     from reconciler.wire.admin import Get
 
     return [item["metadata"]["name"] for item in _asked(settings, Get(kind))]
-
-
-def _incidents(settings: Settings) -> list[str]:
-    from reconciler.wire.admin import ListIncidents
-
-    return [str(item["id"]) for item in _asked(settings, ListIncidents())]
 
 
 def _of_repository(settings: Settings, kind: str) -> list[str]:

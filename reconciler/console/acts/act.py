@@ -83,7 +83,6 @@ class Acts:
         visitor = visitor_of(request)
         present = replicas_of(self._feed.snapshot.named(KINDS[kind], name)) if ACTS[verb].counts else None
         values: dict[str, Any] = {
-            "verb": verb,
             "of": ACTS[verb],
             "label": label(verb, form.replicas, present),
             "replicas": form.replicas or ("" if present is None else str(present)),
@@ -106,9 +105,7 @@ class Acts:
                 to_revision=form.to,
                 run=form.run,
             ),
-            "may": visitor.operate,
-            "key": visitor.key,
-            "read_only": visitor.read_only,
+            "visitor": visitor,
             "token": self._tokens.make(_bound_to(request, form), self._clock()),
         }
         page = Page(

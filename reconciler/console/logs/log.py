@@ -185,9 +185,8 @@ class Logs:
                 del self._asked[key]
         if (id, at) not in self._asked:
             task = asyncio.create_task(self._ask(id, at), name=f"read the log of {id}")
-            task.add_done_callback(
-                lambda done: done.cancelled() or done.exception()
-            )  # even if nobody waits any more
+            # Even if nobody waits any more.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._asked[id, at] = now, task
         return await asyncio.shield(self._asked[id, at][1])
 

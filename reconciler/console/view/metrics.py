@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from reconciler.console.snapshot import Snapshot
 from reconciler.wire import answers
 
-from .plots import Mark, Plot, Span, Table, marks, nice, path, plot, span_of, table, values_of
+from .plots import Mark, Plot, Span, Table, marks, newest, nice, path, plot, span_of, table, values_of
 from .quantities import number, seconds, size, watts
 
 RANGES = (("1h", 3600), ("6h", 6 * 3600), ("24h", 24 * 3600))
@@ -130,7 +130,6 @@ def _of_machine(answer: answers.Metrics, name: str) -> OfMachine:
     ):
         values = values_of(answer, f"node/{name}", figure)
         known = [value for value in values if value is not None]
-        newest = [value for value in values[-2:] if value is not None]
-        last = said(newest[-1]) if newest else "not known"
+        last = newest(values, said) or "not known"
         cells.append(Cell(title, path(values, nice(max(known))), last) if known else None)
     return OfMachine(name, tuple(cells))

@@ -131,7 +131,7 @@ def plot(
         return None
     largest = max(value for _, values in known for value in values if value is not None)
     most = nice(largest)
-    lines = tuple(Line(name, path(values, most), _last(values, said)) for name, values in known)
+    lines = tuple(Line(name, path(values, most), newest(values, said)) for name, values in known)
     now = ", ".join(f"{line.name or title} {line.last or 'not known'} now" for line in lines)
     return Plot(
         title=title,
@@ -204,10 +204,10 @@ def _mean(values: Values, part: range, said: Callable[[float], str]) -> str:
     return said(sum(known) / len(known)) if known else "–"
 
 
-def _last(values: Values, said: Callable[[float], str]) -> str:
+def newest(values: Values, said: Callable[[float], str]) -> str:
     """Return the newest value of the last two intervals: the last one may just have begun."""
-    newest = [value for value in values[-2:] if value is not None]
-    return said(newest[-1]) if newest else ""
+    known = [value for value in values[-2:] if value is not None]
+    return said(known[-1]) if known else ""
 
 
 def _clock(moment: datetime) -> str:

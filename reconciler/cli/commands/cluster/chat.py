@@ -15,7 +15,7 @@ import click
 from reconciler.bootstrap import Home
 from reconciler.cli.core import complete
 from reconciler.cli.core.app import Settings
-from reconciler.cli.core.client import Client
+from reconciler.cli.core.client import ask
 from reconciler.cli.output.form import output_option, print_body
 from reconciler.cli.output.parsed import PATH
 from reconciler.cli.output.streams import shown
@@ -85,8 +85,7 @@ def _key(file: Path | None) -> str:
 
 def _endpoint(settings: Settings, gateway: str | None) -> str:
     """Return the URL of the gateway; on its own machine, by its address there, because its name may lead elsewhere."""
-    with Client(settings.socket) as client:
-        items = client.ask(Get("Gateway"))["items"]
+    items = ask(settings.socket, Get("Gateway"))["items"]
     found = [item for item in items if gateway in (None, item["metadata"]["name"])]
     ready = [endpoint for item in found if (endpoint := item["status"].get("endpoint"))]
     if not ready:

@@ -69,9 +69,8 @@ def _print(how: HowLong, body: answers.Approved) -> None:
         click.echo(f"revision {body['revision']} was already approved")
     else:
         said = [f"it removes {few_names(body['removes'], REMOVED_SHOWN)}"] if body["removes"] else []
-        said += (
-            [f"it runs {few_names(body['runs'])}"] if body.get("runs") else []
-        )  # older controllers do not say
+        # Older controllers do not say what it runs.
+        said += [f"it runs {few_names(body['runs'])}"] if body.get("runs") else []
         click.echo(typed("; ".join([f"revision {body['revision']} approved{how.suffix}", *said])))
 
 

@@ -87,9 +87,8 @@ def delete(
         landed = carry_out(settings, how, decide, "Delete")
         gone = [(result.kind, result.name) for result in landed.results if result.action == "deleted"]
         runs = bool(gone) and not how.dry and running(settings) is not None
-        if (
-            runs and landed.revision is not None
-        ):  # a held commit deletes nothing, so nothing is reported as deleted
+        # A held commit deletes nothing, so nothing is reported as deleted.
+        if runs and landed.revision is not None:
             _admitted(settings, landed.revision, gone, timeout if wait else 0.0)
         report(how, landed)
         if not gone and not targets.named and how.output is None:
