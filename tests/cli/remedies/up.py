@@ -43,7 +43,7 @@ def _with_source(bench: Bench) -> str:
 WHILE_IT_RUNS = (
     ("bootstrap/home.py", "up"),
     ("bootstrap/origin.py", "up -f MANIFESTS"),
-    ("cli/commands/cluster/seed.py", "apply -f {x}"),
+    ("cli/commands/cluster/up.py", "apply -f {x}"),
     ("cli/commands/cluster/session.py", "apply -f DIR"),
     ("cli/commands/cluster/session.py", "up"),
     ("cli/commands/cluster/up.py", "get all"),

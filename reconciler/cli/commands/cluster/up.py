@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,15 +19,17 @@ import click
 from reconciler.bootstrap import CONSOLE, CONTROLLER, GATEWAY, Home, swap
 from reconciler.cli.core.app import INTERRUPTED_STATUS, Settings
 from reconciler.cli.core.client import ABSENT, LOCK_NAME, Client
-from reconciler.cli.core.commits import prepare
+from reconciler.cli.core.commits import change, prepare
 from reconciler.cli.core.environment import OWN_COMMAND
 from reconciler.cli.core.given import load_paths
 from reconciler.cli.output.parsed import PATH
 from reconciler.cli.output.screen import Screen
+from reconciler.cli.output.table_layout import size as readable
 from reconciler.errors import Conflict, Invalid, Unreachable
 from reconciler.services.hearing import ANSWER_SECONDS, Hearing, Question, Said, ask_http, record
 from reconciler.services.lock import started_as
 from reconciler.services.supervise import Child, Supervisor
+from reconciler.source.git.repository import ClusterRepo
 from reconciler.wire.file_identity import FileIdentity
 
 from .question import QUESTION
@@ -112,13 +115,52 @@ def _seed(settings: Settings, say: Screen, how: How, supervisor: Supervisor) -> 
     repo = prepare(settings) if how.watch is None else None
     if repo is not None and repo.head() is None:
         supervisor.start()
-    from .seed import seed_manifests, seed_models  # imports more than services wait for
-
     if how.models is not None:
         seed_models(how.models, settings.home / "models", say)
     if repo is None or how.manifests is None:
         return repo.head() if repo is not None else None
     return seed_manifests(repo, how.manifests.read(), how.manifests.named, say)
+
+
+def seed_manifests(
+    repo: ClusterRepo, documents: tuple[Any, ...], named: str, say: Callable[[str], None]
+) -> str | None:
+    """Commit manifests to an empty cluster repository; one with commits is left unchanged. Return its revision.
+
+    ``named``: their place, in a form to type.
+    """
+    head = repo.head()
+    if head is not None:
+        say(
+            f"{repo.path} already has commits and is used as it is; to change it: reconciler apply -f {named}"
+        )
+        return head
+    from reconciler.source.editing import apply_documents  # imports more than services wait for
+
+    landed = change(repo, lambda files: apply_documents(files, documents), lambda _: "Start the cluster")
+    objects = "1 object" if len(landed.results) == 1 else f"{len(landed.results)} objects"
+    say(f"{objects} committed to {repo.path} as {(landed.revision or '')[:10]}")
+    return landed.revision
+
+
+def seed_models(source: Path, target: Path, say: Callable[[str], None]) -> None:
+    """Copy model folders (those with a ``config.json``) that the model directory lacks, each completely or not at all."""
+    if not source.is_dir():
+        raise Invalid(f"{source} is not a folder; --models needs one that contains folders of weights")
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in sorted(source.iterdir()):
+        if not (folder / "config.json").is_file() or (target / folder.name).exists():
+            continue
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        say(f"copying model {folder.name} ({readable(size)}) into {target}")
+        draft = target / f".{folder.name}.partial"  # only one `up` runs at a time, so nobody else writes it
+        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            shutil.copytree(folder, draft)
+        except (OSError, shutil.Error) as error:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise Invalid(f"model {folder.name} could not be copied into {target}: {error}") from error
+        draft.rename(target / folder.name)
 
 
 @contextmanager

@@ -78,23 +78,18 @@ def plan(
         recorded = foreseen(read_given(paths), facts) if facts is not None else None
         body = saved or recorded or preview(settings, read_given(paths))
         planned = body["plan"]
-        if output:
-            print_body(body, output)
-        else:
-            if recorded:
-                at, revision = recorded["facts"]["recordedAt"], recorded["facts"]["revision"]
-                click.echo(f"with the facts of {at}, when {revision[:10]} was in force")
-            _print_foreseen(body)
-        if saved and not output:
+        lines = list(_foreseen(body))
+        if recorded:
+            at, revision = recorded["facts"]["recordedAt"], recorded["facts"]["revision"]
+            lines.insert(0, f"with the facts of {at}, when {revision[:10]} was in force")
+        if saved:
             text = f"saved as {saved['id']}; to make this change: reconciler apply --plan {saved['id']}"
-            click.echo(typed(text))
+            lines.append(typed(text))
+        print_body(body, output, lines)
     else:
         planned = ask(settings.socket, ShowPlan())
-        if output:
-            print_body(planned, output)
-        else:
-            _print_operations(ask(settings.socket, ShowStatus())["operationsInForce"])
-            _print_plan(planned)
+        count = 0 if output else ask(settings.socket, ShowStatus())["operationsInForce"]
+        print_body(planned, output, [*_operations(count), *_planned(planned)])
     return 2 if exit_code and planned["steps"] else 0
 
 
@@ -116,45 +111,45 @@ def _saved(settings: Settings, paths: tuple[str, ...]) -> answers.SavedForeseen:
     return {**body, "id": plan.id}
 
 
-def _print_foreseen(body: answers.Foreseen) -> None:
+def _foreseen(body: answers.Foreseen) -> Iterator[str]:
     for name in body["removes"]:
-        click.echo(f"- {name}")
+        yield f"- {name}"
     if body.get("suspended"):
-        click.echo(typed(f"! {body['suspended']}"))
+        yield typed(f"! {body['suspended']}")
     if body["held"]:
         removes = f"it removes {len(body['removes'])} of {body['of']} objects"
         why = removes if body["removes"] or not body.get("runs") else "it runs what nobody has permitted"
-        click.echo(f"! it would be held: {why} (approve needed)")
+        yield f"! it would be held: {why} (approve needed)"
     for name in body["serving"]:
-        click.echo(f"! {name} serves now: its commit has to say Allow-Removal: {name.rpartition('/')[2]}")
+        yield f"! {name} serves now: its commit has to say Allow-Removal: {name.rpartition('/')[2]}"
     for job in body.get("runs", ()):  # older controllers do not say
         name = job["object"].rpartition("/")[2]
-        click.echo(typed(f"! it would run {job['text']}: its commit has to say Allow-Job: {name}"))
+        yield typed(f"! it would run {job['text']}: its commit has to say Allow-Job: {name}")
     for text in body.get("tooLarge", ()):
-        click.echo(f"! no node could ever hold this: {text}")
+        yield f"! no node could ever hold this: {text}"
     for change in body.get("changes", ()):
-        click.echo(f"* {change['object']}: {change['text']}")
+        yield f"* {change['object']}: {change['text']}"
     if (body["removes"] or body.get("changes")) and not any(body["plan"].values()):
         return
-    _print_plan(body["plan"])
+    yield from _planned(body["plan"])
 
 
-def _print_operations(count: int) -> None:
+def _operations(count: int) -> Iterator[str]:
     """Say how many operations change the cluster in addition to main."""
     if count:
         what = "an operation" if count == 1 else f"{count} operations"
         text = f"= cluster/main: differs from git by {what}; list them with: reconciler get operations"
-        click.echo(typed(text))
+        yield typed(text)
 
 
-def _print_plan(body: answers.Planned) -> None:
+def _planned(body: answers.Planned) -> Iterator[str]:
     for step in body["steps"]:
-        click.echo(f"+ {step['object']}: {step['text']}")
+        yield f"+ {step['object']}: {step['text']}"
     for mark, entries in ((Cell.of("~", "yellow"), body["waiting"]), (Cell.of("!", "red"), body["refused"])):
         for line in told_once(entries):
-            click.echo(f"{painted(mark, mark)} {typed(line)}")
+            yield f"{painted(mark, mark)} {typed(line)}"
     if not any(body.values()):
-        click.echo("nothing to do")
+        yield "nothing to do"
 
 
 def told_once(entries: Sequence[answers.Obstacle]) -> Iterator[str]:

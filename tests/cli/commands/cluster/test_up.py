@@ -223,7 +223,7 @@ def test_a_second_up_of_a_home_says_who_has_it(up: Up, cli: Cli) -> None:
 
 
 def test_models_are_copied_completely_and_once(home: Path, tmp_path: Path) -> None:
-    from reconciler.cli.commands.cluster.seed import seed_models
+    from reconciler.cli.commands.cluster.up import seed_models
 
     (tmp_path / "here" / "small").mkdir(parents=True)
     (tmp_path / "here" / "small" / "config.json").write_text("{}")
