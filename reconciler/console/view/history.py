@@ -136,12 +136,9 @@ def _held(status: answers.ControllerStatus) -> Iterator[Held]:
         let_in = act("approve", "revision", held_back["revision"])
         yield Held(held_back["revision"], title, held_back["text"], removes, (held_back["command"],), let_in)
     if suspended := status.get("suspended"):
-        rest = suspended["revision"] == status["revision"]
-        title = (
-            "Changes wait: the cluster is suspended"
-            if rest
-            else "A revision waits: new commits are suspended"
-        )
+        title = "A revision waits: new commits are suspended"
+        if suspended["revision"] == status["revision"]:
+            title = "Changes wait: the cluster is suspended"
         let_in = act("resume", "cluster", "main")
         yield Held(suspended["revision"], title, suspended["text"], (), ("reconciler resume --all",), let_in)
     if changes := status.get("heldChanges"):

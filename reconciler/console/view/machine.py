@@ -55,14 +55,9 @@ def machines(snapshot: Snapshot) -> tuple[Machine, ...]:
     models: dict[str, dict[str, None]] = {}
     for rank in snapshot.ranks:
         models.setdefault(rank["node"], {})[rank["deployment"]] = None
-    return tuple(
-        _machine(
-            each,
-            use.get(each["metadata"]["name"]) or cast(answers.NodeUsage, {}),
-            tuple(models.get(each["metadata"]["name"], ())),
-        )
-        for each in snapshot.nodes
-    )
+    unknown = cast(answers.NodeUsage, {})
+    named = ((each["metadata"]["name"], each) for each in snapshot.nodes)
+    return tuple(_machine(each, use.get(name, unknown), tuple(models.get(name, ()))) for name, each in named)
 
 
 def scale(found: tuple[Machine, ...]) -> int:

@@ -180,8 +180,5 @@ def _headline(snapshot: Snapshot, served: tuple[Served, ...]) -> str:
     if len(served) == 1:
         return f"{served[0].name} is {'served' if served[0].ready else 'not served'}"
     count = sum(each.ready > 0 for each in served)
-    return (
-        f"All {count} models are served"
-        if count == len(served)
-        else f"{count} of {len(served)} models are served"
-    )
+    whole = f"All {count}" if count == len(served) else f"{count} of {len(served)}"
+    return f"{whole} models are served"

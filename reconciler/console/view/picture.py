@@ -17,12 +17,8 @@ CHANNEL, CHANNEL_PER_COLUMN = 120, 46
 LABEL_HEIGHT, LETTER_WIDTH = 19, 6.9
 PLACES = (0.5, 0.42, 0.58, 0.35, 0.65, 0.28, 0.72, 0.22, 0.78, 0.16, 0.84)
 """Places of a label along its cable, the best first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    x: float
-    y: float
+Point = complex
+"""``x`` is the real part, ``y`` the imaginary one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +48,16 @@ class Curve:
     @property
     def path(self) -> str:
         """Return it as the ``d`` of an SVG path."""
-        lead, trail = f"{self.lead.x:g} {self.lead.y:g}", f"{self.trail.x:g} {self.trail.y:g}"
-        return f"M{self.start.x:g} {self.start.y:g}C{lead} {trail} {self.end.x:g} {self.end.y:g}"
+        points = (self.start, self.lead, self.trail, self.end)
+        start, *others = (f"{point.real:g} {point.imag:g}" for point in points)
+        return f"M{start}C{' '.join(others)}"
 
     def at(self, part: float) -> Point:
         """Return the point after a part of the curve, from 0 to 1."""
         rest = 1 - part
         weights = (rest**3, 3 * rest**2 * part, 3 * rest * part**2, part**3)
         points = (self.start, self.lead, self.trail, self.end)
-        x = sum(weight * point.x for weight, point in zip(weights, points, strict=True))
-        return Point(x, sum(weight * point.y for weight, point in zip(weights, points, strict=True)))
+        return sum((weight * point for weight, point in zip(weights, points, strict=True)), 0j)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +126,12 @@ def _curve(start: Point | None, end: Point | None, channel: float) -> Curve | No
     """Return a cable: a loop between machines of one row, or a curve to the other row."""
     if start is None or end is None:
         return None
-    away = 1 if start.y < end.y or start.y == end.y == MARGIN + CARD_HEIGHT else -1
-    if start.y == end.y:
-        depth = min(channel * 0.62, 46 + 0.2 * abs(start.x - end.x))
-        return Curve(start, Point(start.x, start.y + away * depth), Point(end.x, end.y + away * depth), end)
+    away = 1j if start.imag < end.imag or start.imag == end.imag == MARGIN + CARD_HEIGHT else -1j
+    if start.imag == end.imag:
+        depth = away * min(channel * 0.62, 46 + 0.2 * abs(start - end))
+        return Curve(start, start + depth, end + depth, end)
     reach = away * channel * 0.55
-    return Curve(start, Point(start.x, start.y + reach), Point(end.x, end.y - reach), end)
+    return Curve(start, start + reach, end - reach, end)
 
 
 def _labels(
@@ -156,7 +152,7 @@ def _label(curve: Curve, text: str, taken: Sequence[Box]) -> Box | None:
     width = round(LETTER_WIDTH * len(text) + 14)
     for place in PLACES:
         middle = curve.at(place)
-        x, y = round(middle.x - width / 2, 1), round(middle.y - LABEL_HEIGHT / 2, 1)
+        x, y = round(middle.real - width / 2, 1), round(middle.imag - LABEL_HEIGHT / 2, 1)
         box = Box(x, y, width, LABEL_HEIGHT)
         if not any(box.meets(other) for other in taken):
             return box

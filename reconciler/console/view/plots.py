@@ -158,23 +158,13 @@ def marks(answer: answers.Metrics, span: Span, of: str = "") -> tuple[Mark, ...]
     """Return the events of an object, or of all, in this time; an event in the last interval is at the right edge, like the
     interval."""
     total = span.seconds * max(1, span.count - 1)
-    return tuple(
-        Mark(
-            min(
-                float(span.width),
-                round(
-                    span.width * (datetime.fromisoformat(each["time"]) - span.begins).total_seconds() / total,
-                    1,
-                ),
-            ),
-            each["kind"],
-            each["text"],
-            each["time"],
-            each["object"],
-        )
-        for each in answer["marks"]
-        if of in ("", each["object"])
-    )
+    found = []
+    for each in answer["marks"]:
+        if of in ("", each["object"]):
+            after = (datetime.fromisoformat(each["time"]) - span.begins).total_seconds()
+            x = min(float(span.width), round(span.width * after / total, 1))
+            found.append(Mark(x, each["kind"], each["text"], each["time"], each["object"]))
+    return tuple(found)
 
 
 def nice(largest: float) -> float:
