@@ -172,7 +172,7 @@ class LastingClient(Client):
 
     def __init__(self, path: Path, deadline: float | None = None) -> None:
         super().__init__(path)
-        self._deadline = deadline
+        self.deadline = deadline
 
     def ask_again(self, message: Asks[A], wait_seconds: float = 0.0) -> A | None:
         """Return the body of the answer; None if the controller has ended, and another one runs now."""
@@ -190,7 +190,7 @@ class LastingClient(Client):
             try:
                 super().__init__(self._path)
             except Unreachable:
-                if not _seconds_left(self._deadline):
+                if not _seconds_left(self.deadline):
                     raise
                 time.sleep(AGAIN_SECONDS)
             else:
