@@ -32,7 +32,7 @@ help: ## show what there is
 quickstart: $(VENV)/runtime ## two ranks and an endpoint on this machine; ONCE=1: ask one question and end
 	@$(BIN)/reconciler quickstart $(if $(ONCE),--once)
 
-test: $(VENV)/dev ## every check and the first tier of tests: what each change runs, under six minutes on two cores
+test: $(VENV)/dev ## every check and the first tier of tests: what each change runs, about ten minutes on two cores
 	@$(MAKE) --no-print-directory -j 2 check-others compiled
 	@$(MAKE) --no-print-directory -j 2 check-types first-tier
 
