@@ -49,7 +49,7 @@ def fragile(world: World, words: Sequence[str], moment: Moment, undo: bool) -> R
     seconds = 0.0 if undo else number(words[2:], changes.PANIC_SECONDS)
     if not 0 <= percent <= 100:
         raise Invalid(
-            f"expected 0 to 100 percent, got {percent:g}; for example: reconciler sandbox fragile {name} 30"
+            f"expected 0 to 100 percent, got {percent:g}; for example: reconciler sandbox fragile studio-2 30"
         )
     after = changes.fault(world, name, panic_percent=percent, panic_seconds=seconds)
     if undo:

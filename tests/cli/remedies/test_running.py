@@ -213,6 +213,7 @@ WRONG = {
     "sandbox up": "sandbox status",
     "sandbox lock studio-1": "sandbox lock studio-1 --undo",
     "sandbox rdma away studio-2": "sandbox rdma off studio-2",
+    "sandbox fragile studio-2 101": "sandbox fragile studio-2 30",
     "sandbox garbage studio-1 x": "sandbox garbage studio-1 long",
     "sandbox gpu-fault studio-1 x": "sandbox gpu-fault studio-1 oom",
     "sandbox mute studio-1 x": "sandbox mute studio-1 broken",

@@ -53,6 +53,7 @@ WHILE_IT_RUNS = (
     ("cli/commands/cluster/sandbox.py", "up -f {x}"),
     ("sandbox/acts/machines.py", "sandbox"),
     ("sandbox/acts/machines.py", "sandbox rdma off studio-2"),
+    ("sandbox/acts/ranks.py", "sandbox fragile studio-2 30"),
     ("sandbox/acts/ranks.py", "sandbox garbage studio-1 long"),
     ("sandbox/acts/ranks.py", "sandbox gpu-fault studio-1 oom"),
     ("sandbox/acts/ranks.py", "sandbox mute studio-1 broken"),
