@@ -2,9 +2,9 @@
 
 Facts about ``launchctl``, from its manual and from public reports of macOS 13 to 27: ``bootout`` returns before the
 service is gone, and until then ``bootstrap`` ends with 5 (Input/output error), or with 37 (Operation already in
-progress). It ends with 5 too while the service is disabled, which ``enable`` undoes and a restart does not, where a
-person does not allow it in the background, and where its definition is missing, is no property list, or could be changed
-by others than root. ``print`` ends with 113 once the service is gone. A service that was loaded may have no process
+progress). It ends with 5 too while the service is disabled, which ``enable`` undoes and a restart does not, or not allowed
+in the background. The same happens if its definition is missing, no property list, or open to changes by others than
+root. ``print`` ends with 113 once the service is gone. A service that was loaded may have no process
 although its definition says ``RunAtLoad``, until ``kickstart``.
 """
 

@@ -61,7 +61,8 @@ class Need:
     user: str = ""
     """The replica that uses what would be changed: the change waits for its end. Empty for none."""
     undone_by: str = ""
-    """What undoes the changes where they do not last, with what ends that, for people; empty if nothing is known to."""
+    """The program that undoes the changes where they do not last, and the way to end it, for people; empty if none is
+    known."""
 
 
 def needs(world: World, name: NodeName) -> tuple[Need, ...]:

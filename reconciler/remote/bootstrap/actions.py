@@ -141,8 +141,8 @@ def undo_actions(found: Profile, seen: Survey, node: str) -> tuple[Action, ...]:
 def owned(by: Callable[..., Action], keeper: Keeper, path: str) -> Sequence[Action]:
     """Return the actions, made with ``by``, that let root alone change a definition and everybody read it.
 
-    launchd takes no other, and a file that a person wrote may be different: it keeps the owner and the mode that it had,
-    or has the mode of their shell (``umask``).
+    launchd takes no other. A file that a person wrote may be different: it keeps its owner and its mode, or has the mode
+    of their shell (``umask``).
     """
     group = "wheel" if keeper is Keeper.LAUNCHD else "root"
     return (

@@ -14,7 +14,7 @@ LATE_SECONDS = 180.0
 RETAKE_SECONDS = 5.0
 KEEP_SECONDS = 5.0
 FOREIGN = "Thunderbolt-Anschluss"
-"""How another language may call a port; no capture shows such a name."""
+"""A name of a port in another language; no capture shows one."""
 FIRST = "first"
 
 

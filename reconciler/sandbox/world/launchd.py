@@ -1,8 +1,8 @@
 """The states of a service of launchd and of its process, and what each verb of ``launchctl`` does. Pure, standard library only.
 
-As macOS behaves by public reports: ``bootout`` returns before the service is gone. A service that is there or still
-stopping cannot be loaded, nor one that is disabled, also after a restart, nor one that a person does not allow in the
-background, nor one whose definition is missing, is no property list, or could be changed by others than root.
+As macOS behaves by public reports: ``bootout`` returns before the service is gone. launchd does not load a service that
+is there or still stopping. It loads none that is disabled, also after a restart, and none that a person does not allow in
+the background. A definition has to be a property list that only root can change.
 """
 
 from __future__ import annotations

@@ -139,8 +139,7 @@ class Faults:
     wired_per_kill: int = 0
     """Bytes that such a rank leaves wired."""
     panic_percent: float = 0.0
-    """How often its kernel panics when a rank that uses RDMA is killed, or one of its cables is unplugged while ranks use
-    it."""
+    """The percentage of killed ranks over RDMA, and of unplugged cables in use, after which its kernel panics."""
     panic_seconds: float = 0.0
     """Time of the restart after that."""
     pairs_refused: bool = False
