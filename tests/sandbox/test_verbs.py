@@ -124,19 +124,24 @@ async def gone(built: Sandbox) -> None:
     raise AssertionError("there still is one")
 
 
+async def use_rdma(built: Sandbox, orderly: bool) -> None:
+    """A process of the first machine uses a device, and ends, in order or not."""
+    (device,) = (port.device for port in built.world.machine("a").ports if port.ip)
+    async with built.process("a") as process:
+        await process.begin()
+        await process.send("open", devices=[[], [device]], ring=False)
+        if orderly:
+            await process.send("close")
+    await gone(built)
+
+
 @pytest.mark.parametrize(("leaky", "orderly", "held"), [(True, False, 1), (True, True, 0), (False, False, 0)])
 async def test_a_process_that_gives_nothing_back_leaks_where_kills_do(
     leaky: bool, orderly: bool, held: int
 ) -> None:
     async with sandbox() as built:
-        (device,) = (port.device for port in built.world.machine("a").ports if port.ip)
         built.change(lambda world: changes.fault(world, "a", leaked_per_kill=int(leaky), wired_per_kill=GIB))
-        async with built.process("a") as process:
-            await process.begin()
-            await process.send("open", devices=[[], [device]], ring=False)
-            if orderly:
-                await process.send("close")
-        await gone(built)
+        await use_rdma(built, orderly)
         machine = built.world.machine("a")
         assert (machine.domains_held, machine.leaked_bytes) == (held, held * GIB)
 
@@ -146,14 +151,8 @@ async def test_a_fragile_kernel_panics_when_a_process_that_uses_rdma_is_killed(
     percent: int, orderly: bool, panics: int
 ) -> None:
     async with sandbox() as built:
-        (device,) = (port.device for port in built.world.machine("a").ports if port.ip)
         built.change(lambda world: changes.fault(world, "a", panic_percent=percent, panic_seconds=60.0))
-        async with built.process("a") as process:
-            await process.begin()
-            await process.send("open", devices=[[], [device]], ring=False)
-            if orderly:
-                await process.send("close")
-        await gone(built)
+        await use_rdma(built, orderly)
         machine = built.world.machine("a")
         assert (len(machine.rdma_panics), machine.is_up(time.time())) == (panics, not panics)
         assert machine.faults.panic_percent == percent, "it stays fragile"
