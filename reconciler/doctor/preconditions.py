@@ -216,11 +216,6 @@ def _filevault(examined: Examined) -> Flaw | None:
     )
 
 
-def _rdma(examined: Examined) -> Flaw | None:
-    impossible = _by_row(_row(detectors.no_thunderbolt5))(examined)
-    return impossible or _by_row(_row(detectors.rdma_disabled))(examined)
-
-
 def _terminal(examined: Examined) -> Flaw | None:
     terminal = examined.circumstances.terminal
     if not terminal or terminal == APPLE_TERMINAL:
@@ -273,7 +268,8 @@ _PASS, _FAIL = Verdict.PASS, Verdict.FAIL
 PRECONDITIONS: tuple[Precondition, ...] = (
     Precondition(
         "RDMA", "RDMA is on", ("RDMA", "RDMA setting"),
-        lambda examined: examined.facts.rdma_enabled, _rdma,
+        lambda examined: examined.facts.rdma_enabled,
+        _by_row(_row(detectors.no_thunderbolt5), _row(detectors.rdma_disabled)),
         _row(detectors.rdma_disabled).person, "`rdma_ctl status` prints: enabled",
         matches=(Match("RDMA", "^enabled$", _PASS), Match("RDMA", "^disabled$", _FAIL)),
     ),

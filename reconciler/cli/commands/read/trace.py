@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict, cast
 
 import click
 
@@ -22,7 +22,6 @@ from reconciler.wire import answers, objects
 from reconciler.wire.admin import Get, ShowStatus
 
 DEPLOYMENT: Final = "ModelDeployment"
-Fields = dict[str, Any]
 
 
 @click.command()
@@ -55,6 +54,62 @@ def trace(settings: Settings, what: tuple[str, ...], output: str | None) -> None
     print_body(traced[0] if len(traced) == 1 else {"items": traced}, output, [text])
 
 
+class _Commit(TypedDict):
+    revision: str
+    author: str
+    at: float
+    subject: str
+    file: str
+    inForce: bool
+
+
+class _Related(TypedDict):
+    object: str
+    state: str
+
+
+class _Operation(objects.StandingOperation, total=False):
+    name: str
+
+
+class _Rank(TypedDict):
+    name: str
+    phase: str
+    node: str
+    pid: int | None
+    startedAt: str | None
+
+
+class _Group(TypedDict):
+    replica: str
+    epoch: int
+    phase: str
+    ready: bool
+    since: str
+    nodes: list[str]
+    transport: NotRequired[str]
+    transportName: NotRequired[str]
+    ports: NotRequired[str]
+    ranks: list[_Rank]
+
+
+class _Process(TypedDict):
+    pid: int
+    endpoint: str | None
+
+
+class _Traced(TypedDict):
+    object: str
+    state: str
+    commit: _Commit | None
+    operations: list[_Operation]
+    uses: list[_Related]
+    usedBy: list[_Related]
+    groups: list[_Group]
+    ranks: list[_Rank]
+    process: _Process | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Cluster:
     """All answers of the controller at one time."""
@@ -73,7 +128,7 @@ class _Cluster:
         return next((item for item in self.items if key_of(item) == (kind, name)), None)
 
 
-def _traced(settings: Settings, cluster: _Cluster, kind: str, name: str) -> Fields:
+def _traced(settings: Settings, cluster: _Cluster, kind: str, name: str) -> _Traced:
     item = cluster.item(kind, name)
     ranks = [
         _rank(rank)
@@ -97,7 +152,7 @@ def _traced(settings: Settings, cluster: _Cluster, kind: str, name: str) -> Fiel
 # --- the facts ---------------------------------------------------------------------------------------
 
 
-def _commit(settings: Settings, cluster: _Cluster, kind: str, name: str) -> Fields | None:
+def _commit(settings: Settings, cluster: _Cluster, kind: str, name: str) -> _Commit | None:
     """Return the newest commit that changed the object; None if a folder is watched."""
     if not cluster.status["source"].startswith("git ") or not (settings.repo / "HEAD").exists():
         return None
@@ -124,18 +179,19 @@ def _is_about(operation: objects.Operation, kind: str, name: str) -> bool:
     return (target["kind"], target["name"]) == (kind, name)
 
 
-def _picked(fields: Mapping[str, object], names: str) -> Fields:
+def _picked(fields: Mapping[str, object], names: str) -> dict[str, object]:
     """Return the fields with these names, separated by blanks, that are there."""
     return {name: fields[name] for name in names.split() if name in fields}
 
 
-def _operation(operation: objects.Operation) -> Fields:
+def _operation(operation: objects.Operation) -> _Operation:
     spec = _picked(operation["spec"], "verb by at reason until replicas")
     given = {name: value for name, value in spec.items() if value is not None}
-    return {"name": name_of(operation), "standing": operation["status"]["standing"], **given}
+    standing = operation["status"]["standing"]
+    return cast("_Operation", {"name": name_of(operation), "standing": standing, **given})
 
 
-def _used(cluster: _Cluster, item: objects.Object) -> Iterator[Fields]:
+def _used(cluster: _Cluster, item: objects.Object) -> Iterator[_Related]:
     if item["kind"] == DEPLOYMENT:
         model = cluster.item("Model", item["spec"]["model"])
         yield {
@@ -144,7 +200,7 @@ def _used(cluster: _Cluster, item: objects.Object) -> Iterator[Fields]:
         }
 
 
-def _users(cluster: _Cluster, kind: str, name: str) -> Iterator[Fields]:
+def _users(cluster: _Cluster, kind: str, name: str) -> Iterator[_Related]:
     for other in cluster.items:
         uses = {
             "Model": other["kind"] == DEPLOYMENT and other["spec"]["model"] == name,
@@ -155,21 +211,22 @@ def _users(cluster: _Cluster, kind: str, name: str) -> Iterator[Fields]:
             yield {"object": f"{other['kind'].lower()}/{name_of(other)}", "state": state(other)}
 
 
-def _group(name: str, group: objects.Group, ranks: Sequence[Fields]) -> Fields:
+def _group(name: str, group: objects.Group, ranks: Sequence[_Rank]) -> _Group:
     begin = f"{name}.{group['replica']}.{group['epoch']}."
-    return {
+    found = {
         "replica": f"{name}/{group['replica']}",
         **_picked(group, "epoch phase ready since nodes ports"),
         "ranks": [rank for rank in ranks if rank["name"].startswith(begin)],
         **_picked(group, "transport transportName"),
     }
+    return cast("_Group", found)
 
 
-def _rank(rank: objects.Rank) -> Fields:
-    return {"name": name_of(rank), **_picked(rank, "phase node pid startedAt")}
+def _rank(rank: objects.Rank) -> _Rank:
+    return cast("_Rank", {"name": name_of(rank), **_picked(rank, "phase node pid startedAt")})
 
 
-def _process(item: objects.Object) -> Fields | None:
+def _process(item: objects.Object) -> _Process | None:
     if item["kind"] != "Gateway" or not (pid := item["status"].get("pid")):
         return None
     return {"pid": pid, "endpoint": item["status"].get("endpoint")}
@@ -186,7 +243,7 @@ class _Branch:
     below: list[_Branch] = field(default_factory=list)
 
 
-def _tree(traced: Fields) -> _Branch:
+def _tree(traced: _Traced) -> _Branch:
     found = _Branch(traced["object"], _shaded(traced["state"]))
     commit = traced["commit"]
     if commit is None:
@@ -210,7 +267,7 @@ def _tree(traced: Fields) -> _Branch:
     return found
 
 
-def _operation_text(operation: Fields) -> str:
+def _operation_text(operation: _Operation) -> str:
     replicas = f" replicas {operation['replicas']}" if "replicas" in operation else ""
     until = f" until {operation['until']}" if "until" in operation else ""
     reason = f": {operation['reason']}" if operation["reason"] else ""
@@ -218,7 +275,7 @@ def _operation_text(operation: Fields) -> str:
     return f"operation {what} ({operation['standing']}){reason}"
 
 
-def _group_branch(group: Fields) -> _Branch:
+def _group_branch(group: _Group) -> _Branch:
     ports = f", ports {group['ports']}" if group.get("ports") else ""
     transport = f", {group['transportName']}" if group.get("transportName") else ""
     text = f"group {group['replica']}, epoch {group['epoch']}, {age(group['since'])}{transport}{ports}"
@@ -226,7 +283,7 @@ def _group_branch(group: Fields) -> _Branch:
     return _Branch(text, _shaded(phase), [_rank_branch(rank) for rank in group["ranks"]])
 
 
-def _rank_branch(rank: Fields) -> _Branch:
+def _rank_branch(rank: _Rank) -> _Branch:
     text = f"rank {rank['name']} on {rank['node']}, process {rank['pid']}, {age(rank['startedAt'])}"
     return _Branch(text, _shaded(rank["phase"]))
 
